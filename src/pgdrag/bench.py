@@ -81,6 +81,8 @@ def run_load(
         measurement=measured,
         phases_s={"run": round(time.monotonic() - began_s, 3)},
     )
+    if server.is_encrypted:
+        notes = (*notes, "Sessions are encrypted with TLS; latency includes that.")
     return window_findings(server.name, what, result, this_host(Path.cwd()), notes)
 
 
@@ -143,12 +145,7 @@ def throw_away_server(binaries: Binaries, connections: int, scratch: Scratch) ->
         wanted = max(_SMALLEST_MAX_CONNECTIONS, connections + _SPARE_CONNECTIONS)
         cluster.configure({"max_connections": str(wanted)})
         cluster.start()
-        where = cluster.target
-        server = reach(
-            None,
-            {"host": where.host, "port": where.port, "user": where.user, "dbname": where.database},
-        )
-        yield replace(server, label="a throw-away server")
+        yield replace(reach(cluster.conninfo()), label="a throw-away server")
 
 
 def pgbench_scale(server: Server) -> int:

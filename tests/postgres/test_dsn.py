@@ -114,7 +114,9 @@ def test_nobody_there_is_told_in_one_line(tmp_path: Path) -> None:
         ("host", "database"),  # a word is a database's name, and the default server is not there
         ("hots=db1", 'invalid connection option "hots"'),
         ("postgresql://me:hush%zz@db1/x", "percent-encoding"),
-        ("host=db1 sslmode=require", "does not speak TLS"),
+        ("host=/nowhere sslmode=verify", 'invalid sslmode value: "verify"'),
+        ("host=db1 password=my hush", 'missing "=" after a word'),
+        ("postgresql://me:hush/x@db1/x", "the port is not a number"),
     ],
 )
 def test_what_cannot_be_meant_is_told(

@@ -190,7 +190,7 @@ MISTAKES = {
         pgdrag bench postgresql://me:hush%zz@db1/shop
         pgdrag bench host=/nowhere
         pgdrag bench 'host=127.0.0.1 port=1'
-        pgdrag bench 'host=/nowhere sslmode=require'
+        pgdrag bench 'host=/nowhere sslmode=verify'
         pgdrag tpcc load shop
         pgdrag tpcc load --warehouses 10
         pgdrag tpcc load --warehouses 0 shop

@@ -12,8 +12,8 @@ from pgdrag.errors import UsageError
 from pgdrag.workloads.tpcc import Tpcc
 
 TARGET = Target("/run/postgresql", 5432, "me", "shop")
-QUIET = Server(TARGET, "18.6", is_local=True, other_sessions=0, _conninfo="")
-USED = Server(TARGET, "18.6", is_local=True, other_sessions=2, _conninfo="")
+QUIET = Server(TARGET, "18.6", is_local=True, is_encrypted=False, other_sessions=0, _conninfo="")
+USED = Server(TARGET, "18.6", is_local=True, is_encrypted=False, other_sessions=2, _conninfo="")
 PURPOSE = "hold its horizon for 10 min"
 RISK = "while its horizon is held, vacuum removes nothing in the database"
 

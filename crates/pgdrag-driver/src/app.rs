@@ -117,7 +117,7 @@ async fn dispatch<W: Workload + Dataset>(
     output: &mut Output<'_>,
 ) -> Result<(), Error> {
     let stop = stop_signal();
-    let target = job.target();
+    let target = job.target()?;
     let connect_timeout = Duration::from_secs_f64(job.server.connect_timeout_s);
     match job.action {
         Action::Run => {
@@ -172,7 +172,7 @@ async fn watch_for(job: &Job, output: &mut Output<'_>) -> Result<(), Error> {
     let stop = stop_signal();
     let is_resting = Arc::new(AtomicBool::new(false));
     let told = told_to_end(Arc::clone(&is_resting));
-    let target = job.target();
+    let target = job.target()?;
     let stop = either(stop, told);
     watch((how, job.seed), (&target, connect_timeout), output, &is_resting, stop).await
 }

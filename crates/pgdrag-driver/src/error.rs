@@ -16,6 +16,8 @@ pub enum Error {
     Io(io::Error),
     /// The server said what the protocol does not allow, or the driver cannot understand.
     Protocol(String),
+    /// The server is not known to be the one meant, or does not offer the safety that the job asks for.
+    Refused(String),
     /// The server answered, but not with what the workload's own rules promise.
     Workload(String),
     /// The job itself asks for what cannot be done: no other attempt and no other client would fare
@@ -29,7 +31,7 @@ impl Error {
     /// The SQLSTATE that this error counts under.
     ///
     /// Errors that no server reported have the standard's closest state: 08006 (connection
-    /// failure), 08P01 (protocol violation), 02000 (no data), 42601 (syntax error) and 57014 (query
+    /// failure), 08P01 (protocol violation), 28000 (invalid authorization specification), 02000 (no data), 42601 (syntax error) and 57014 (query
     /// canceled).
     #[must_use]
     pub fn sqlstate(&self) -> &str {
@@ -37,6 +39,7 @@ impl Error {
             Self::Server(report) => &report.sqlstate,
             Self::Io(_) => "08006",
             Self::Protocol(_) => "08P01",
+            Self::Refused(_) => "28000",
             Self::Workload(_) => "02000",
             Self::Fatal(_) => "42601",
             Self::Stopped => "57014",
@@ -56,12 +59,19 @@ impl Error {
         matches!(self, Self::Fatal(_))
     }
 
-    /// Whether the server will not let this client in again, however often it asks: its role, its
-    /// password or its database are refused, or what its statements need is gone.
+    /// Whether this client and the server will not come together, however often it asks: its role, its
+    /// password or its database are refused, or what its statements need is gone, or it does not trust the server.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         let class = self.sqlstate().get(..2);
-        matches!(self, Self::Server(_)) && matches!(class, Some("28" | "3D" | "42"))
+        matches!(self, Self::Refused(_))
+            || matches!(self, Self::Server(_)) && matches!(class, Some("28" | "3D" | "42"))
+    }
+
+    /// Whether the other side has ended the connection.
+    pub(crate) fn is_disconnect(&self) -> bool {
+        use io::ErrorKind::{ConnectionReset, UnexpectedEof};
+        matches!(self, Self::Io(error) if matches!(error.kind(), ConnectionReset | UnexpectedEof))
     }
 
     pub(crate) fn closed_by_server() -> Self {
@@ -82,9 +92,10 @@ impl fmt::Display for Error {
             Self::Server(report) if report.detail.is_empty() => f.write_str(&report.message),
             Self::Server(report) => write!(f, "{} ({})", report.message, report.detail),
             Self::Io(error) => write!(f, "{error}"),
-            Self::Protocol(message) | Self::Workload(message) | Self::Fatal(message) => {
-                f.write_str(message)
-            }
+            Self::Protocol(message)
+            | Self::Refused(message)
+            | Self::Workload(message)
+            | Self::Fatal(message) => f.write_str(message),
             Self::Stopped => f.write_str("stopped by a signal"),
         }
     }

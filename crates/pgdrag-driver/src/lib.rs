@@ -6,6 +6,7 @@
 //! - [`load`]: a run's coordinator and threads, when transactions are due, and what is counted
 //! - [`workload`], [`tpcc`], [`script`]: what the transactions are, and the tables that they need
 //! - [`session`], [`error`]: one session with the server
+//! - [`tls`]: sessions that are encrypted
 //! - [`io`]: time, sockets, and what the driver itself uses
 
 #![allow(async_fn_in_trait)]
@@ -18,6 +19,7 @@ pub mod load;
 pub mod output;
 pub mod script;
 pub mod session;
+pub mod tls;
 pub mod tpcc;
 pub mod watch;
 pub mod workload;

@@ -1,6 +1,6 @@
 //! How does the client answer a request for a password?
 //!
-//! SCRAM-SHA-256 (without channel binding, since there is no TLS), MD5 and clear text.
+//! SCRAM-SHA-256, bound to the TLS connection below it where there is one, MD5 and clear text.
 
 use postgres_protocol::authentication::{md5_hash, sasl};
 
@@ -15,16 +15,22 @@ pub enum Request<'a> {
     ClearText,
     /// The password hashed with this salt.
     Md5([u8; 4]),
-    /// A SASL exchange; whether SCRAM-SHA-256 is among the mechanisms offered.
-    Sasl(bool),
+    /// A SASL exchange by one of these mechanisms.
+    Sasl(Mechanisms),
     /// The server's first SASL answer.
     SaslContinue(&'a [u8]),
     /// The server's last SASL answer.
     SaslFinal(&'a [u8]),
 }
 
-/// The only SASL mechanism that is spoken here.
-pub const SCRAM: &str = sasl::SCRAM_SHA_256;
+/// Which of the SASL mechanisms that are spoken here a server offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Mechanisms {
+    /// SCRAM-SHA-256.
+    pub scram: bool,
+    /// SCRAM-SHA-256-PLUS, which is bound to the TLS connection.
+    pub scram_plus: bool,
+}
 
 impl<'a> Request<'a> {
     /// Reads the body of an authentication message.
@@ -35,11 +41,14 @@ impl<'a> Request<'a> {
             3 => Ok(Self::ClearText),
             5 => Ok(Self::Md5(reader.bytes(4)?.try_into().expect("four bytes"))),
             10 => {
-                let mut is_scram = false;
+                let mut offered = Mechanisms::default();
                 loop {
                     match reader.string()? {
-                        b"" => return Ok(Self::Sasl(is_scram)),
-                        mechanism => is_scram |= mechanism == SCRAM.as_bytes(),
+                        b"" => return Ok(Self::Sasl(offered)),
+                        mechanism => {
+                            offered.scram |= mechanism == sasl::SCRAM_SHA_256.as_bytes();
+                            offered.scram_plus |= mechanism == sasl::SCRAM_SHA_256_PLUS.as_bytes();
+                        }
                     }
                 }
             }
@@ -60,20 +69,61 @@ pub fn md5(user: &str, password: &str, salt: [u8; 4]) -> String {
 /// of 4,096. No time limit ends a computation.
 pub const ITERATIONS_MAX: u64 = 2_000_000;
 
+/// What a SCRAM exchange says of the TLS connection below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Binding {
+    /// There is none, or the client cannot bind to it.
+    Unsupported,
+    /// The client could bind to it, but the server does not offer that: a server that does offer it finds
+    /// out that its offer was removed on the way.
+    NotOffered,
+    /// It ends at the server whose certificate has this hash (tls-server-end-point, RFC 5929).
+    EndPoint(Vec<u8>),
+}
+
 /// One SCRAM-SHA-256 exchange.
-pub struct Scram(sasl::ScramSha256);
+pub struct Scram {
+    exchange: sasl::ScramSha256,
+    is_bound: bool,
+    is_proven: bool,
+}
 
 impl Scram {
     /// Starts an exchange.
     #[must_use]
-    pub fn new(password: &str) -> Self {
-        Self(sasl::ScramSha256::new(password.as_bytes(), sasl::ChannelBinding::unsupported()))
+    pub fn new(password: &str, binding: Binding) -> Self {
+        let is_bound = matches!(binding, Binding::EndPoint(_));
+        let binding = match binding {
+            Binding::Unsupported => sasl::ChannelBinding::unsupported(),
+            Binding::NotOffered => sasl::ChannelBinding::unrequested(),
+            Binding::EndPoint(hash) => sasl::ChannelBinding::tls_server_end_point(hash),
+        };
+        let exchange = sasl::ScramSha256::new(password.as_bytes(), binding);
+        Self { exchange, is_bound, is_proven: false }
+    }
+
+    /// The SASL mechanism to answer with.
+    #[must_use]
+    pub fn mechanism(&self) -> &'static str {
+        if self.is_bound { sasl::SCRAM_SHA_256_PLUS } else { sasl::SCRAM_SHA_256 }
+    }
+
+    /// Whether the exchange is bound to the TLS connection.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.is_bound
+    }
+
+    /// Whether the server has proved that it knows the password.
+    #[must_use]
+    pub fn is_proven(&self) -> bool {
+        self.is_proven
     }
 
     /// What to send next.
     #[must_use]
     pub fn answer(&self) -> &[u8] {
-        self.0.message()
+        self.exchange.message()
     }
 
     /// Takes the server's first answer.
@@ -88,11 +138,15 @@ impl Scram {
             let message = format!("SCRAM with more than {ITERATIONS_MAX} iterations");
             return Err(Malformed(message));
         }
-        self.0.update(answer).map_err(|error| Malformed(format!("SCRAM failed: {error}")))
+        self.exchange.update(answer).map_err(|error| Malformed(format!("SCRAM failed: {error}")))
     }
 
     /// Takes the server's last answer, with which it proves that it knows the password, too.
     pub fn finish(&mut self, answer: &[u8]) -> Result<(), Malformed> {
-        self.0.finish(answer).map_err(|error| Malformed(format!("SCRAM failed: {error}")))
+        self.exchange
+            .finish(answer)
+            .map_err(|error| Malformed(format!("SCRAM failed: {error}")))?;
+        self.is_proven = true;
+        Ok(())
     }
 }

@@ -31,6 +31,11 @@ pub fn startup(out: &mut BytesMut, settings: &[(&str, &str)]) -> Result<(), Unse
     frontend::startup_message(settings.iter().copied(), out).map_err(unsendable)
 }
 
+/// Asks whether the server speaks TLS; it answers with one byte, `S` or `N`.
+pub fn ssl_request(out: &mut BytesMut) {
+    frontend::ssl_request(out);
+}
+
 /// Answers a request for a password, in clear text or as an MD5 hash.
 pub fn password(out: &mut BytesMut, answer: &[u8]) -> Result<(), Unsendable> {
     frontend::password_message(answer, out).map_err(unsendable)

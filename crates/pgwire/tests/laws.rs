@@ -1,7 +1,7 @@
 //! Laws of the protocol's two directions, on arbitrary input.
 
 use bytes::BytesMut;
-use pgwire::auth::{ITERATIONS_MAX, Request, Scram};
+use pgwire::auth::{Binding, ITERATIONS_MAX, Request, Scram};
 use pgwire::backend::{self, Malformed, RawRow, Tag, decode};
 use pgwire::frontend::{self, BindTemplate};
 use pgwire::value::Format;
@@ -299,7 +299,7 @@ fn a_report_without_a_sqlstate_or_with_a_novel_in_it_is_not_kept() {
 
 #[test]
 fn a_server_cannot_keep_the_client_busy_with_hashing() {
-    let mut scram = Scram::new("secret");
+    let mut scram = Scram::new("secret", Binding::Unsupported);
     let first = String::from_utf8_lossy(scram.answer()).into_owned();
     let (_, nonce) = first.split_once("r=").expect("a nonce");
     let asked = |iterations: u64| format!("r={nonce}x,s=c2FsdA==,i={iterations}");

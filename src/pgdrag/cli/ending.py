@@ -27,6 +27,7 @@ from pgdrag.errors import (
     StorageError,
 )
 from pgdrag.host.interrupts import INTERRUPTS
+from pgdrag.passwords import without_passwords
 
 _AGAIN_S = 0.05
 _STYLES = {"error": "1;31", "detail": "1", "hint": "1;32"}
@@ -55,12 +56,12 @@ def run_to_end(command: Callable[[], object]) -> NoReturn:
 
 
 def print_error(error: PgdragError) -> None:
-    """Print an error on standard error: what failed, further facts, and what to do."""
+    """Print an error on standard error: what failed, further facts, and what to do; no password."""
     is_styled = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     for kind, text in (("error", error.message), ("detail", error.detail), ("hint", error.hint)):
         if text:
             label = f"\x1b[{_STYLES[kind]}m{kind}:\x1b[0m" if is_styled else f"{kind}:"
-            print(label, without_controls(text), file=sys.stderr)
+            print(label, without_passwords(without_controls(text)), file=sys.stderr)
 
 
 def status_of(command: Callable[[], object]) -> int:
@@ -112,7 +113,8 @@ def _internal_error(error: Exception) -> int:
     import platform
     import traceback
 
-    traceback.print_exception(error)
+    told_lines = "".join(traceback.format_exception(error))
+    print(without_passwords(told_lines), end="", file=sys.stderr)
     system = f"Python {platform.python_version()}, {platform.system()} {platform.release()}"
     told = PgdragError(
         f"internal error: {type(error).__name__}",

@@ -16,16 +16,25 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pgdrag.driver.process import Target
+from pgdrag.driver.security import (
+    NOT_IN_THE_CLEAR,
+    TLS_ONLY,
+    Security,
+    parameters,
+    parameters_of,
+    security_of,
+)
 from pgdrag.english import printable
 from pgdrag.errors import ServerLost, UsageError
 
 CONNECT_TIMEOUT_S = 10
 # What says where to connect to; PGUSER or PGPASSWORD alone name no server.
 _PLACES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGSERVICE")
-# libpq's modes that refuse a connection without TLS.
-_TLS_ONLY = frozenset({"require", "verify-ca", "verify-full"})
 
 _NOT_ENCODED = "invalid percent-encoding (write %25 for a % in a password)"
+# libpq would quote a part of what it cannot read, which may be the password's.
+_NOT_QUOTED = 'missing "=" after a word (put a value with spaces between single quotes)'
+_NO_PORT = "the port is not a number (write %2F for a / and %40 for an @ in a password)"
 _SECRETS = frozenset({"password", "sslpassword"})
 
 AskPassword = Callable[[str], str]
@@ -39,6 +48,7 @@ class Server:
         target: what the driver is told.
         version: as the server says it, such as "18.6".
         is_local: reached through a Unix socket or a loopback address.
+        is_encrypted: reached with TLS, which every session has then.
         other_sessions: of other clients, on the whole server, when it was asked.
         label: what people call it, where its place would tell them nothing.
     """
@@ -46,6 +56,7 @@ class Server:
     target: Target
     version: str
     is_local: bool
+    is_encrypted: bool
     other_sessions: int
     _conninfo: str = field(repr=False)
     label: str = ""
@@ -114,7 +125,7 @@ def reach(
         dsn: a connection string, a URI or a database's name; None: what the environment says.
         overrides: libpq's keywords that replace those of `dsn`.
         ask_password: asks the person at the terminal, given what for; None: nobody is there.
-        is_for_driver: only as the load driver can: without TLS, and without options for the session.
+        is_for_driver: only as the load driver can: without options for the session, for example.
 
     Raises:
         UsageError: the string cannot be read, or asks for what the load driver does not have.
@@ -122,33 +133,48 @@ def reach(
     """
     wanted = {**_read(dsn), **(overrides or {})}
     ours = {"application_name": "pgdrag"}
-    if is_for_driver:
-        mode = str(wanted.get("sslmode") or os.environ.get("PGSSLMODE") or "")
-        if mode in _TLS_ONLY:
-            raise UsageError(
-                f"cannot connect with sslmode={mode}: the load driver does not speak TLS",
-                hint="Connect through a Unix socket, a loopback address or a network that needs no TLS.",
-            )
-        # The driver connects without TLS: so must the question, or it would prove nothing.
-        ours |= {"sslmode": "disable", "gssencmode": "disable"}
     keywords: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_S, **wanted, **ours}
-    with _connect(make_conninfo(**keywords), ask_password) as connection:
-        info = connection.info
-        if is_for_driver and info.options:
-            raise UsageError(
-                f"cannot hand connection option options={info.options!r} to the load driver",
-                hint="Set it with ALTER ROLE … SET or ALTER DATABASE … SET, and leave it out here.",
-            )
+    known = parameters_of(make_conninfo(**keywords))
+    if is_for_driver and known.get("gssencmode") != "require":
+        # The driver encrypts with TLS alone: so must the question, or it would prove nothing.
+        keywords["gssencmode"] = "disable"
+    is_careful = not known.get("require_auth") and known.get("sslmode") not in TLS_ONLY
+    with _connect(keywords, ask_password, is_careful=is_careful) as connection:
+        info, is_encrypted = connection.info, connection.pgconn.ssl_in_use
+        known = parameters(connection.pgconn.info)
+        if is_careful:  # the driver has this rule of its own
+            known.pop("require_auth", None)
+        security = security_of(known, is_encrypted=is_encrypted) if is_for_driver else Security()
         host = info.host or "localhost"
+        is_socket = host.startswith("/")
+        address = info.hostaddr.partition("%")[0]
         ((others,),) = connection.execute(_OTHER_SESSIONS).fetchall()
         return Server(
-            target=Target(host, info.port, info.user, info.dbname, info.password or None),
+            target=Target(
+                host,
+                info.port,
+                info.user,
+                info.dbname,
+                info.password or None,
+                address=None if is_socket or info.hostaddr == host else info.hostaddr,
+                security=security,
+            ),
             version=f"{info.server_version // 10000}.{info.server_version % 10000}",
-            is_local=host.startswith("/")
-            or ip_address(info.hostaddr.partition("%")[0]).is_loopback,
+            is_local=is_socket or ip_address(address).is_loopback,
+            is_encrypted=is_encrypted,
             other_sessions=int(others),
-            _conninfo=make_conninfo(info.dsn, password=info.password),
+            _conninfo=make_conninfo(
+                info.dsn,
+                password=info.password,
+                # What was encrypted once is not spoken in clear text later.
+                **({"sslmode": _at_least_encrypted(known)} if is_encrypted else {}),
+            ),
         )
+
+
+def _at_least_encrypted(known: Mapping[str, str]) -> str:
+    mode = known.get("sslmode", "")
+    return mode if mode in TLS_ONLY else "require"
 
 
 def _read(dsn: str | None) -> dict[str, str | int]:
@@ -163,7 +189,8 @@ def _read(dsn: str | None) -> dict[str, str | int]:
     except psycopg.ProgrammingError as error:
         # A token that is not properly encoded may be the password.
         reason = str(error).strip().splitlines()[0]
-        reason = _NOT_ENCODED if "percent-encoded" in reason else reason
+        for part, told in (("percent-encoded", _NOT_ENCODED), ('missing "="', _NOT_QUOTED)):
+            reason = told if part in reason else reason
         raise UsageError(
             f"cannot read the connection string: {reason}",
             hint='Write "host=db1 dbname=bench user=me" or "postgresql://me@db1/bench".',
@@ -172,32 +199,71 @@ def _read(dsn: str | None) -> dict[str, str | int]:
 
 
 def _connect(
-    conninfo: str, ask_password: AskPassword | None, password: str | None = None
+    keywords: Mapping[str, Any], ask_password: AskPassword | None, *, is_careful: bool
 ) -> psycopg.Connection:
+    """Connect; if `is_careful`, without a word that would tell the password to who listens."""
+    careful = {"require_auth": NOT_IN_THE_CLEAR} if is_careful else {}
     try:
-        return psycopg.connect(conninfo, password=password, autocommit=True)
+        return psycopg.connect(make_conninfo(**{**keywords, **careful}), autocommit=True)
     except psycopg.OperationalError as error:
-        reason = _reason(error)
-    if "no password supplied" in reason and password is None:
+        failure = error
+    reason = _reason(failure)
+    if is_careful and "authentication method requirement" in str(failure):
+        return _connect(_out_of_hearing(failure, keywords), ask_password, is_careful=False)
+    if "no password supplied" in reason and "password" not in keywords:
         if ask_password is None:
             raise UsageError(
                 "the server asks for a password, and there is none",
                 detail=f"{reason[0].upper()}{reason[1:]}.",
                 hint="Put it in ~/.pgpass or in PGPASSWORD.",
             )
-        return _connect(conninfo, None, ask_password("Password: "))
+        answered = {**keywords, "password": ask_password("Password: ")}
+        return _connect(answered, None, is_careful=is_careful)
+    raise ServerLost(f"could not connect: {reason}", hint=_connect_hint(reason))
+
+
+def _connect_hint(reason: str) -> str:
     hint = "Name the server by a connection string or by PGHOST, PGPORT, PGDATABASE and PGUSER."
     if "No such file or directory" in reason or "Connection refused" in reason:
-        hint = f"Is a server running there? {hint}"
+        return f"Is a server running there? {hint}"
     if "no encryption" in reason or "SSL off" in reason:
-        hint = 'The load driver does not speak TLS: the server needs a line "host" in pg_hba.conf.'
-    raise ServerLost(f"could not connect: {reason}", hint=hint)
+        return "The server wants TLS: connect with sslmode=require, or better sslmode=verify-full."
+    if "does not support SSL" in reason:
+        return (
+            "Set ssl = on there. Without TLS a password goes to another host only if the server asks for "
+            "scram-sha-256, or if require_auth allows another method."
+        )
+    return hint
+
+
+def _out_of_hearing(
+    failure: psycopg.OperationalError, keywords: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return how to connect to a server that asks for the password in clear text or as an MD5 hash.
+
+    Raises:
+        ServerLost: whoever listens would learn it.
+    """
+    assert failure.pgconn is not None, "libpq has said so of a connection"
+    found = parameters(failure.pgconn.info)
+    host, address = failure.pgconn.host.decode(), failure.pgconn.hostaddr.decode()
+    if host.startswith("/") or ip_address(address.partition("%")[0]).is_loopback:
+        return dict(keywords)
+    if found.get("sslmode") != "disable":
+        return {**keywords, "sslmode": "require"}
+    raise ServerLost(
+        f"could not connect: {host} asks for the password in clear text or as an MD5 hash, without TLS",
+        hint="Connect with sslmode=require, let the server ask for scram-sha-256, or allow it with "
+        "require_auth=md5 or require_auth=password.",
+    )
 
 
 def _reason(error: psycopg.Error) -> str:
     """Return the server's or libpq's own words in one line, without what psycopg puts before."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = lines[0] if lines else "no reason is given"
+    if "Servname not supported" in text or 'for connection option "port"' in text:
+        return _NO_PORT
     if text.startswith("Multiple connection attempts") and len(lines) > 1:
         text = lines[1].removeprefix("- ")
     for prefix in ("connection failed: ", "connection is bad: "):

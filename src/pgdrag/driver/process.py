@@ -13,7 +13,7 @@ import sysconfig
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from pgdrag.driver.conversation import (
     conversation,
     ignore,
 )
+from pgdrag.driver.security import Security
 from pgdrag.errors import DriverError
 from pgdrag.host.clock import CLOCK
 from pgdrag.model.load import LoadProfile
@@ -60,17 +61,24 @@ _LOAD_CANCELLED_S = 1.0
 
 @dataclass(frozen=True)
 class Target:
-    """Where the driver connects to; `host` is a socket directory or a host name.
+    """Where the driver connects to.
 
-    `bin_dir` has the server's own programs, for those who run them; None where it is unknown.
+    Attributes:
+        host: a socket directory, or a host's name or address.
+        password: written nowhere.
+        bin_dir: the directory of the server's own programs, for those who run them; None where it is unknown.
+        address: where the host is; None: where its name says.
+        security: what is asked of the server before it is believed.
     """
 
     host: str
     port: int
     user: str
     database: str
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
     bin_dir: Path | None = None
+    address: str | None = None
+    security: Security = field(default_factory=Security)
 
 
 @dataclass(frozen=True)
@@ -340,6 +348,8 @@ def driver_job(
             "password": target.password,
             "application_name": "pgdrag",
             "connect_timeout_s": connect_timeout_s,
+            **({"address": target.address} if target.address else {}),
+            **target.security.job(),
         },
         "die_with_parent": True,
         "seed": seed,

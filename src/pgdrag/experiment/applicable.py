@@ -18,6 +18,7 @@ from pgdrag.servers.channel import PLACE
 from pgdrag.servers.conf import fold
 from pgdrag.servers.settings import (
     NotInThisBuild,
+    PasswordInSetting,
     SettingsCatalog,
     UnknownSetting,
     version_text,
@@ -118,7 +119,7 @@ def _why_refused(given: Given, settings: SettingsCatalog, *, is_exported: bool) 
         version = version_text(settings.server_version_num)
         no_such = f"PostgreSQL {version} has no such setting" if is_exported else ""
         return settings.why_removed(given.name) or no_such
-    except NotInThisBuild as error:
+    except (NotInThisBuild, PasswordInSetting) as error:
         return error.message
     except SettingError as error:
         return error.message if is_exported else ""

@@ -288,6 +288,7 @@ class Cluster(Postmaster):
             passfile=str(self.socket_directory / "no-passwords"),
             sslmode="disable",
             gssencmode="disable",
+            channel_binding="disable",
             client_encoding="utf8",
             target_session_attrs="any",
         )

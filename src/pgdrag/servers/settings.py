@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 from pgdrag.english import capital
 from pgdrag.errors import SettingError
+from pgdrag.passwords import has_password
 from pgdrag.servers.conf import fold, is_name
 from pgdrag.units import (
     HIDDEN_SWITCHES,
@@ -51,6 +52,10 @@ class UnknownSetting(SettingError):
 
 class NotInThisBuild(SettingError):
     """A value that this version takes where it is built with a library, or for another system."""
+
+
+class PasswordInSetting(SettingError):
+    """A value that has a password in it, which would be stored and shown with the results."""
 
 
 _LARGER = {"B": "kB", "kB": "MB", "MB": "GB", "GB": "TB"}
@@ -172,9 +177,15 @@ class SettingsCatalog:
         Raises:
             UnknownSetting: there is no such setting.
             SettingError: not a boolean, a number, one of the allowed words, or out of range; or the
-                setting only reports something and cannot be set.
+                setting only reports something and cannot be set; or the value has a password in it.
         """
         setting = self.find(name)
+        if has_password(value):
+            raise PasswordInSetting(
+                f'value of parameter "{setting.name}" has a password in it',
+                detail="Settings are stored in the journal and shown in reports.",
+                hint="Leave it out, or name a password file: passfile=/path/to/pgpass.",
+            )
         if setting.context == "internal":
             raise SettingError(
                 f'parameter "{setting.name}" cannot be changed', detail=f"{setting.short_desc}"

@@ -42,6 +42,17 @@ impl Stream {
         .map_err(|error| name_address(address, &error))
     }
 
+    /// Whether nobody can listen, since it does not leave this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        match self {
+            Self::Unix(_) => true,
+            Self::Tcp(stream) => {
+                stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback())
+            }
+            Self::Watched(_) => false,
+        }
+    }
+
     /// Lets `reactor` watch this stream from now on, in place of the runtime.
     pub(crate) fn watch(&mut self, reactor: &Rc<Reactor>) -> io::Result<()> {
         let socket = match &*self {

@@ -11,7 +11,9 @@ mod watch;
 use serde::Deserialize;
 
 pub use self::pgbench::{PgbenchJob, ScriptJob, Statements};
-use crate::session::Target;
+use crate::error::Error;
+use crate::session::{AuthMethod, ChannelBinding, Target, Trust};
+use crate::tls::TlsTerms;
 
 pub use run::{Arrivals, Pacing, RunJob, StepJob};
 pub use tpcc::{Isolation, Mix, StatementMode, Terminals, TpccJob};
@@ -92,6 +94,18 @@ pub struct Server {
     pub application_name: String,
     /// For all connections together.
     pub connect_timeout_s: f64,
+    /// Where the host is, if its name is not to be looked up.
+    #[serde(default)]
+    pub address: Option<String>,
+    /// How sessions over TCP are encrypted; `None`: they are not.
+    #[serde(default)]
+    pub tls: Option<TlsTerms>,
+    /// Whether authentication is bound to the TLS connection.
+    #[serde(default)]
+    pub channel_binding: ChannelBinding,
+    /// How the server may authenticate the role, see [`Trust::methods`].
+    #[serde(default)]
+    pub auth_methods: Option<Vec<AuthMethod>>,
 }
 
 impl std::fmt::Debug for Server {
@@ -138,17 +152,23 @@ impl Job {
         Ok(job)
     }
 
-    /// Where the job's server is.
-    #[must_use]
-    pub fn target(&self) -> Target {
+    /// Where the job's server is, and what is asked of it.
+    ///
+    /// The error is one line that names a certificate or key that cannot be used.
+    pub fn target(&self) -> Result<Target, Error> {
+        let server = &self.server;
+        let trust =
+            Trust { channel_binding: server.channel_binding, methods: server.auth_methods.clone() };
         Target::new(
-            &self.server.host,
-            self.server.port,
-            &self.server.user,
-            &self.server.database,
-            self.server.password.as_deref(),
-            &self.server.application_name,
+            &server.host,
+            server.port,
+            &server.user,
+            &server.database,
+            server.password.as_deref(),
+            &server.application_name,
         )
+        .secured(trust, server.tls.as_ref(), server.address.as_deref())
+        .map_err(Error::Fatal)
     }
 
     fn check(&self) -> Result<(), String> {

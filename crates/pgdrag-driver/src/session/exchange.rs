@@ -5,17 +5,15 @@
 
 use std::future::poll_fn;
 use std::ops::Range;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
 use pgwire::backend::{self, Tag};
-use tokio::io::AsyncWrite;
 
 use crate::error::Error;
 use crate::io::reactor::Reactor;
-use crate::io::stream::Stream;
+use crate::session::link::Link;
 use crate::session::room::{ALL_BYTES_MAX, Room};
 
 /// What a receive buffer starts with, and how much room a read has at least.
@@ -29,7 +27,7 @@ const LASTING_BYTES: usize = 512 * 1024;
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 pub(crate) struct Exchange {
-    stream: Stream,
+    link: Link,
     /// Messages that the next [`Exchange::send`] sends.
     pub(crate) out: BytesMut,
     /// `received[..kept]` is what was looked at and not discarded, `received[looked_at..filled]` what
@@ -50,9 +48,9 @@ pub(crate) struct Arrived {
 }
 
 impl Exchange {
-    pub(crate) fn new(stream: Stream) -> Self {
+    pub(crate) fn new(link: Link) -> Self {
         Self {
-            stream,
+            link,
             out: BytesMut::with_capacity(4096),
             received: vec![0; RECEIVE_BYTES],
             kept: 0,
@@ -62,9 +60,14 @@ impl Exchange {
         }
     }
 
+    /// What carries the messages.
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
+    }
+
     /// Lets `reactor` watch the stream; nothing may be on its way.
     pub(crate) fn watch(&mut self, reactor: &Rc<Reactor>) -> Result<(), Error> {
-        Ok(self.stream.watch(reactor)?)
+        Ok(self.link.watch(reactor)?)
     }
 
     /// Forgets the messages that were looked at; ranges given out before are void.
@@ -106,7 +109,7 @@ impl Exchange {
         sent: &mut usize,
     ) -> Poll<Result<(), Error>> {
         while *sent < self.out.len() {
-            match Pin::new(&mut self.stream).poll_write(context, &self.out[*sent..]) {
+            match self.link.poll_write(context, &self.out[*sent..]) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(Error::closed_by_server())),
                 Poll::Ready(Ok(count)) => *sent += count,
                 // A server that ends says why before it closes: what it said is read next.
@@ -169,7 +172,7 @@ impl Exchange {
     pub(crate) fn terminate(&mut self) {
         self.out.clear();
         pgwire::frontend::terminate(&mut self.out);
-        let _ = self.stream.try_write(&self.out);
+        let _ = self.link.try_write(&self.out);
     }
 
     /// Takes in more of the answer; that there is no more is an error.
@@ -191,7 +194,7 @@ impl Exchange {
             }
             self.received.resize(bytes, 0);
         }
-        match ready!(self.stream.poll_receive(context, &mut self.received[self.filled..]))? {
+        match ready!(self.link.poll_receive(context, &mut self.received[self.filled..]))? {
             0 => Poll::Ready(Err(Error::closed_by_server())),
             count => {
                 self.filled += count;

@@ -1,17 +1,17 @@
 //! How does a session with the server begin?
 
-use pgwire::auth::{self, Request, Scram};
+use pgwire::auth::Request;
 use pgwire::backend::{self, Reader, Tag};
 use pgwire::frontend;
 
 use crate::error::Error;
-use crate::io::stream::Stream;
 use crate::session::exchange::Exchange;
+use crate::session::login::Login;
 use crate::session::target::{CancelToken, Target};
 
 /// Connects, authenticates, and waits until the server takes commands.
 pub(crate) async fn open(target: &Target) -> Result<(Exchange, CancelToken), Error> {
-    let mut exchange = Exchange::new(Stream::connect(&target.address).await?);
+    let mut exchange = Exchange::new(target.place.connect().await?);
     frontend::startup(
         &mut exchange.out,
         &[
@@ -24,7 +24,7 @@ pub(crate) async fn open(target: &Target) -> Result<(Exchange, CancelToken), Err
     exchange.send().await?;
     authenticate(&mut exchange, target).await?;
 
-    let mut cancel = CancelToken { address: target.address.clone(), process_id: 0, secret_key: 0 };
+    let mut cancel = CancelToken { place: target.place.clone(), process_id: 0, secret_key: 0 };
     loop {
         exchange.forget();
         let message = exchange.next().await?;
@@ -43,7 +43,7 @@ pub(crate) async fn open(target: &Target) -> Result<(Exchange, CancelToken), Err
 }
 
 async fn authenticate(exchange: &mut Exchange, target: &Target) -> Result<(), Error> {
-    let mut scram: Option<Scram> = None;
+    let mut login = Login::new(exchange, target);
     loop {
         exchange.forget();
         let message = exchange.next().await?;
@@ -54,39 +54,11 @@ async fn authenticate(exchange: &mut Exchange, target: &Target) -> Result<(), Er
             Tag::NoticeResponse | Tag::NegotiateProtocolVersion => continue,
             tag => return Err(Error::Protocol(format!("{tag:?} during authentication"))),
         }
-        match Request::parse(&body)? {
-            Request::Done => return Ok(()),
-            Request::ClearText => {
-                frontend::password(&mut exchange.out, password(target)?.as_bytes())?;
-            }
-            Request::Md5(salt) => {
-                let answer = auth::md5(&target.user, password(target)?, salt);
-                frontend::password(&mut exchange.out, answer.as_bytes())?;
-            }
-            Request::Sasl(true) => {
-                let started = scram.insert(Scram::new(password(target)?));
-                frontend::sasl_first(&mut exchange.out, auth::SCRAM, started.answer())?;
-            }
-            Request::Sasl(false) => {
-                return Err(Error::Protocol("server offers no SCRAM-SHA-256".into()));
-            }
-            Request::SaslContinue(answer) => {
-                let scram = started(&mut scram)?;
-                scram.go_on(answer)?;
-                frontend::sasl_next(&mut exchange.out, scram.answer())?;
-            }
-            Request::SaslFinal(answer) => started(&mut scram)?.finish(answer)?,
+        let request = Request::parse(&body)?;
+        if request == Request::Done {
+            return login.admit();
         }
+        login.answer(&request, &mut exchange.out)?;
         exchange.send().await?;
     }
-}
-
-fn started(scram: &mut Option<Scram>) -> Result<&mut Scram, Error> {
-    scram.as_mut().ok_or_else(|| Error::Protocol("SASL answer before its request".into()))
-}
-
-fn password(target: &Target) -> Result<&str, Error> {
-    target.password.as_deref().ok_or_else(|| {
-        Error::Protocol(format!("server asks for a password of role \"{}\"", target.user))
-    })
 }

@@ -1,21 +1,23 @@
 //! Where is the server, and how is what it is doing there cancelled?
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::BytesMut;
 use pgwire::frontend;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::error::Error;
 use crate::io::stream::{Address, Stream};
+use crate::session::exchange::Exchange;
+use crate::session::link::Link;
+use crate::session::trust::Trust;
+use crate::tls::{Encryption, TlsTerms};
 
 /// A server, and the role to connect as. Clones share the list of live sessions.
 #[derive(Clone)]
 pub struct Target {
-    pub(crate) address: Address,
+    pub(crate) place: Place,
+    pub(crate) trust: Trust,
     pub(crate) user: String,
     pub(crate) database: String,
     pub(crate) password: Option<String>,
@@ -40,13 +42,34 @@ impl Target {
             Address::Tcp(host.to_owned(), port)
         };
         Self {
-            address,
+            place: Place { address, encryption: None },
+            trust: Trust::default(),
             user: user.to_owned(),
             database: database.to_owned(),
             password: password.map(str::to_owned),
             application_name: application_name.to_owned(),
             sessions: Arc::default(),
         }
+    }
+
+    /// The same server, of which more is asked before it is believed. Over a Unix socket there is no TLS.
+    ///
+    /// `address` is where the host is, without asking for its name. The error is one line that names a
+    /// certificate or key that cannot be used.
+    pub fn secured(
+        mut self,
+        trust: Trust,
+        tls: Option<&TlsTerms>,
+        address: Option<&str>,
+    ) -> Result<Self, String> {
+        self.trust = trust;
+        if let Address::Tcp(host, _) = &mut self.place.address {
+            self.place.encryption = tls.map(|tls| Encryption::new(host, tls)).transpose()?;
+            if let Some(address) = address {
+                address.clone_into(host);
+            }
+        }
+        Ok(self)
     }
 
     /// Asks the server to cancel what every session made from this target is doing.
@@ -60,6 +83,24 @@ impl Target {
 
     pub(crate) fn register(&self, token: &CancelToken) -> Registration {
         Registration { id: self.sessions.add(token.clone()), sessions: Arc::clone(&self.sessions) }
+    }
+}
+
+/// Where a server is, and how what is said to it is encrypted.
+#[derive(Clone)]
+pub(crate) struct Place {
+    address: Address,
+    encryption: Option<Encryption>,
+}
+
+impl Place {
+    /// Connects, and encrypts the connection where that is asked for.
+    pub(crate) async fn connect(&self) -> Result<Link, Error> {
+        let stream = Stream::connect(&self.address).await?;
+        Ok(match &self.encryption {
+            Some(encryption) => Link::Tls(Box::new(encryption.begin(stream).await?)),
+            None => Link::Plain(stream),
+        })
     }
 }
 
@@ -98,9 +139,9 @@ impl Drop for Registration {
 }
 
 /// What it takes to cancel one session's work from outside.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct CancelToken {
-    pub(crate) address: Address,
+    pub(crate) place: Place,
     pub(crate) process_id: i32,
     pub(crate) secret_key: i32,
 }
@@ -111,13 +152,12 @@ impl CancelToken {
     /// Returns when the server has taken the request in; it does not say whether there was anything
     /// to cancel. Waits for as long as the server does, so give it a time limit.
     pub async fn cancel(&self) -> Result<(), Error> {
-        let mut stream = Stream::connect(&self.address).await?;
-        let mut request = BytesMut::new();
-        frontend::cancel_request(&mut request, self.process_id, self.secret_key);
-        stream.write_all(&request).await?;
+        let mut exchange = Exchange::new(self.place.connect().await?);
+        frontend::cancel_request(&mut exchange.out, self.process_id, self.secret_key);
+        exchange.send().await?;
         // The server closes the connection when it has passed the request on.
-        match stream.read(&mut [0]).await {
-            Err(error) if error.kind() != io::ErrorKind::ConnectionReset => Err(error.into()),
+        match exchange.next().await {
+            Err(error) if !error.is_disconnect() => Err(error),
             _ => Ok(()),
         }
     }

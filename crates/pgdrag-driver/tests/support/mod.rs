@@ -6,6 +6,7 @@
 
 pub mod pgbench;
 pub mod scripts;
+pub mod tls;
 
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pgwire::auth::{Request, Scram};
+use pgwire::auth::{Binding, Request, Scram};
 use pgwire::backend::{self, RawRow};
 use pgwire::value;
 
@@ -47,10 +47,10 @@ fn read(body: &[u8]) {
 fn authenticate(body: &[u8]) {
     match Request::parse(body) {
         Ok(Request::SaslContinue(answer)) => {
-            let _ = Scram::new("secret").go_on(answer);
+            let _ = Scram::new("secret", Binding::Unsupported).go_on(answer);
         }
         Ok(Request::SaslFinal(answer)) => {
-            let _ = Scram::new("secret").finish(answer);
+            let _ = Scram::new("secret", Binding::Unsupported).finish(answer);
         }
         _ => {}
     }

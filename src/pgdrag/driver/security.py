@@ -1,0 +1,195 @@
+"""What must a server do before it is sent a password and believed? libpq's sslmode and its companions.
+
+Python's own connections leave it to libpq. The load driver is told the same: what libpq has negotiated is
+what each of the driver's sessions must have, so that none of them is less safe than the first connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from psycopg import pq
+from psycopg.conninfo import make_conninfo
+
+from pgdrag.errors import UsageError
+
+Verify = Literal["none", "ca", "full"]
+
+# libpq's modes that refuse a connection without TLS.
+TLS_ONLY = frozenset({"require", "verify-ca", "verify-full"})
+# No password in clear text, nor its MD5 hash: who listens can use the one and guess the other.
+NOT_IN_THE_CLEAR = "!password,!md5"
+
+_METHODS = ("none", "password", "md5", "scram-sha-256")
+_LACKING = {
+    "options": "Set it with ALTER ROLE … SET or ALTER DATABASE … SET, and leave it out here.",
+    "sslcrl": "Leave it out here.",
+    "sslcrldir": "Leave it out here.",
+    "ssl_max_protocol_version": "Limit the version in the server's settings, and leave it out here.",
+    "requirepeer": "Leave it out here.",
+}
+
+
+@dataclass(frozen=True)
+class Tls:
+    """How the driver's sessions are encrypted; certificates and keys are text in PEM form.
+
+    Attributes:
+        verify: what of the server's certificate is verified: nothing, that one of `roots` has signed it, and
+            that it is the host's.
+        roots: "system" for those of this machine; None where nothing is verified.
+        certificate, key: the client's own.
+        is_direct: TLS begins at once, without a request of PostgreSQL's.
+        names_host: TLS names the host (SNI).
+    """
+
+    verify: Verify = "none"
+    roots: str | None = None
+    certificate: str | None = None
+    key: str | None = field(default=None, repr=False)
+    is_direct: bool = False
+    names_host: bool = True
+
+    def job(self) -> dict[str, object]:
+        """Return `server.tls` of the driver's contract."""
+        roots = self.roots if self.roots in (None, "system") else {"pem": self.roots}
+        return {
+            "verify": self.verify,
+            "roots": roots,
+            "certificate": self.certificate,
+            "key": self.key,
+            "is_direct": self.is_direct,
+            "names_host": self.names_host,
+        }
+
+
+@dataclass(frozen=True)
+class Security:
+    """What the driver asks of a server.
+
+    Attributes:
+        tls: None for sessions without TLS.
+        channel_binding: libpq's disable, prefer or require.
+        auth_methods: how the server may authenticate the role, as in `require_auth`; None: in any way, but
+            a password and its MD5 hash go only where nobody listens.
+    """
+
+    tls: Tls | None = None
+    channel_binding: str = "prefer"
+    auth_methods: tuple[str, ...] | None = None
+
+    def job(self) -> dict[str, object]:
+        """Return the keys of `server` in the driver's contract that say more than its defaults."""
+        found: dict[str, object] = {}
+        if self.tls is not None:
+            found["tls"] = self.tls.job()
+        if self.channel_binding != "prefer":
+            found["channel_binding"] = self.channel_binding
+        if self.auth_methods is not None:
+            found["auth_methods"] = list(self.auth_methods)
+        return found
+
+
+def parameters_of(conninfo: str) -> dict[str, str]:
+    """Return what libpq makes of a connection string, the environment and a service file; not the hosts.
+
+    Nothing is connected to.
+    """
+    # It has read everything when it finds that this is no directory of a socket.
+    nowhere = make_conninfo(conninfo, host="/dev/null", hostaddr="")
+    connection = pq.PGconn.connect_start(nowhere.encode())
+    try:
+        return parameters(connection.info)
+    finally:
+        connection.finish()
+
+
+def parameters(found: list[pq.ConninfoOption]) -> dict[str, str]:
+    """Return libpq's parameters that have a value."""
+    return {one.keyword.decode(): one.val.decode() for one in found if one.val}
+
+
+def security_of(known: Mapping[str, str], *, is_encrypted: bool) -> Security:
+    """Return what the driver must ask of a server that libpq has connected to.
+
+    Args:
+        known: the connection's parameters, see `parameters`.
+        is_encrypted: whether libpq negotiated TLS.
+
+    Raises:
+        UsageError: a parameter asks for what the driver does not have, or a file cannot be used.
+    """
+    for name, hint in _LACKING.items():
+        if known.get(name):
+            raise UsageError(
+                f"cannot hand connection option {name}={known[name]!r} to the load driver",
+                hint=hint,
+            )
+    if known.get("gssencmode") == "require":
+        raise UsageError(
+            "cannot hand connection option gssencmode='require' to the load driver",
+            hint="Encrypt with TLS: sslmode=verify-full.",
+        )
+    methods = _methods_of(known.get("require_auth", ""))
+    if not is_encrypted:
+        return Security(auth_methods=methods)
+    return Security(_tls_of(known), known.get("channel_binding", "prefer"), methods)
+
+
+def _tls_of(known: Mapping[str, str]) -> Tls:
+    mode, roots = known.get("sslmode", "prefer"), known.get("sslrootcert")
+    root_file = _file(roots, "root.crt")
+    verify: Verify = "none"
+    # libpq verifies with root certificates that are there, whatever the mode.
+    if roots == "system" or root_file is not None:
+        verify = "full" if mode == "verify-full" else "ca"
+    certificate = None
+    if known.get("sslcertmode") != "disable":
+        certificate = _file(known.get("sslcert"), "postgresql.crt")
+    key = _file(known.get("sslkey"), "postgresql.key") if certificate else None
+    return Tls(
+        verify=verify,
+        roots="system" if roots == "system" else _pem(root_file),
+        certificate=_pem(certificate),
+        key=_pem(key),
+        is_direct=known.get("sslnegotiation") == "direct",
+        names_host=known.get("sslsni") != "0",
+    )
+
+
+def _file(named: str | None, usual: str) -> Path | None:
+    found = Path(named) if named else Path.home() / ".postgresql" / usual
+    return found if found.exists() else None
+
+
+def _pem(file: Path | None) -> str | None:
+    if file is None:
+        return None
+    try:
+        text = file.read_bytes().decode(errors="replace")
+    except OSError as error:
+        raise UsageError(f'could not read "{file}": {error.strerror}') from None
+    if "-----BEGIN" not in text:
+        raise UsageError(
+            f'cannot hand "{file}" to the load driver: it is not in PEM form',
+            hint="Convert it with openssl x509 or openssl pkey.",
+        )
+    if "ENCRYPTED" in text:
+        raise UsageError(
+            f'cannot hand "{file}" to the load driver: the key is encrypted',
+            hint="Name a key without a passphrase in sslkey, readable by you alone.",
+        )
+    return text
+
+
+def _methods_of(required: str) -> tuple[str, ...] | None:
+    """Return the methods of `require_auth` that the driver has; None for every one."""
+    words = [word.strip() for word in required.split(",") if word.strip()]
+    if not words:
+        return None
+    if words[0].startswith("!"):
+        return tuple(name for name in _METHODS if f"!{name}" not in words)
+    return tuple(name for name in _METHODS if name in words)

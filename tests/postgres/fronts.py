@@ -1,0 +1,124 @@
+"""Servers between a client and PostgreSQL: one that speaks TLS for it, and one that takes TLS away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+_SSL_REQUEST = bytes([0, 0, 0, 8, 4, 210, 22, 47])
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A certificate that signs itself, and its key."""
+
+    file: Path
+    key: Path
+
+    @classmethod
+    def of(cls, host: str, directory: Path) -> Self:
+        """Make one that is valid for a day."""
+        made = cls(directory / f"{host}.crt", directory / f"{host}.key")
+        openssl = shutil.which("openssl")
+        if openssl is None:
+            pytest.skip("needs the program openssl")
+        command = (openssl, "req", "-x509", "-nodes", "-days", "1", "-subj", f"/CN={host}")
+        key = (
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-keyout",
+            str(made.key),
+        )
+        names = ("-addext", f"subjectAltName=DNS:{host}", "-out", str(made.file))
+        subprocess.run([*command, *key, *names], check=True, capture_output=True, timeout=60)
+        return made
+
+    def context(self) -> ssl.SSLContext:
+        """Return what a server needs to show it."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.file, self.key)
+        context.set_alpn_protocols(["postgresql"])
+        return context
+
+
+@dataclass
+class Front:
+    """Listens for TCP and passes on to a Unix socket, which has no TLS.
+
+    Attributes:
+        socket: of PostgreSQL.
+        context: with which it speaks TLS; None: it refuses TLS, as somebody would who strips it.
+        encrypted, plain: the sessions that have begun so.
+    """
+
+    socket: Path
+    context: ssl.SSLContext | None
+    is_direct: bool = False
+    address: str = "127.0.0.1"
+    port: int = 0
+    encrypted: int = 0
+    plain: int = 0
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[Self]:
+        """Listen until the end of the block."""
+        ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+        thread = threading.Thread(target=lambda: asyncio.run(self._listen(ready)), daemon=True)
+        thread.start()
+        loop, stop = ready.result(10)
+        try:
+            yield self
+        finally:
+            loop.call_soon_threadsafe(stop.set)
+            thread.join(10)
+
+    async def _listen(self, ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]) -> None:
+        direct = self.context if self.is_direct else None
+        server = await asyncio.start_server(self._serve, self.address, 0, ssl=direct)
+        self.port = server.sockets[0].getsockname()[1]
+        stop = asyncio.Event()
+        ready.set_result((asyncio.get_running_loop(), stop))
+        await stop.wait()
+        server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # A client that leaves in the middle of it is no mistake of this server's.
+        with contextlib.suppress(OSError, EOFError, asyncio.CancelledError):
+            first = b"" if self.is_direct else await self._begin(reader, writer)
+            self.encrypted += writer.get_extra_info("ssl_object") is not None
+            self.plain += writer.get_extra_info("ssl_object") is None
+            there, back = await asyncio.open_unix_connection(self.socket)
+            back.write(first)
+            await asyncio.gather(_pump(reader, back), _pump(there, writer))
+
+    async def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        first = await reader.readexactly(8)
+        if first != _SSL_REQUEST:
+            return first
+        writer.write(b"N" if self.context is None else b"S")
+        await writer.drain()
+        if self.context is None:
+            return await reader.readexactly(8)
+        await writer.start_tls(self.context)
+        return b""
+
+
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while part := await source.read(1 << 16):
+            sink.write(part)
+            await sink.drain()
+    sink.close()
