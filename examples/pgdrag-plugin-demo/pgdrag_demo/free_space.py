@@ -7,13 +7,13 @@ treatments like any other; its recording holds every sample, and `FreeSpaceSecti
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window
 from pgdrag.findings.values import Findings, TreatmentFinding
+from pgdrag.host.clock import CLOCK
 from pgdrag.model.recordings import Recording, Recordings
 from pgdrag.report.document import Block, Figure, Heading
 from pgdrag.report.panels_chart import Line, Panel, panels_chart
@@ -93,7 +93,7 @@ class FreeSpaceCollector(Collector):
             self._unseen = Unseen(f"the data directory cannot be looked at: {error.strerror}")
         else:
             self._block_bytes = found.f_frsize
-            self._samples.append((time.time(), found.f_bavail * found.f_frsize))
+            self._samples.append((CLOCK.unix_s(), found.f_bavail * found.f_frsize))
 
 
 class FreeSpaceSection(Section):

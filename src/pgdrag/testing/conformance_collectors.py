@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 from pgdrag.collectors import Collector, Observer, Unseen, Window, all_collectors
 from pgdrag.collectors import _proc as proc
 from pgdrag.collectors.counters import CounterCollector
+from pgdrag.host.clock import CLOCK
 from pgdrag.model import Observation, Unit
 from pgdrag.model.recordings import Recordings
 
@@ -126,12 +126,12 @@ class CollectorConformance:
         """A collector that draws anything draws differences of neighbouring readings."""
         with cluster.connect() as connection:
             collector, observer = collector_class(), Observer(cluster, connection)
-            begin = time.time()
+            begin = CLOCK.unix_s()
             collector.before(observer)
             for _ in range(3):
                 collector.sample(observer)
             collector.after(observer)
-            recordings = collector.recordings(Window(1.0, 1, begin, time.time()))
+            recordings = collector.recordings(Window(1.0, 1, begin, CLOCK.unix_s()))
         drawn = collector.drawn if isinstance(collector, CounterCollector) else ()
         by_name = {series.name: series for series in recordings.series}
         for one in drawn:
@@ -209,7 +209,7 @@ def stranger(cluster: Cluster) -> Iterator[Observer]:
 
 def window(*, committed: int) -> Window:
     """A window of ten seconds that ends now."""
-    now = time.time()
+    now = CLOCK.unix_s()
     return Window(10.0, committed, now - 10.0, now)
 
 
