@@ -45,7 +45,7 @@ class Relations(CounterCollector):
     summary: ClassVar[str] = "sizes of the workload's tables and indexes, and what grew most"
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric(
-            "table_growth_bytes_per_transaction", "growth of the workload's tables per transaction", "table *", "bytes/transaction",
+            "table_growth_bytes_per_transaction", "growth of the workload's tables per transaction", "table *", "bytes/transaction", step=8192,
             detail="{grown tables}",
         ),
         Metric(
@@ -53,7 +53,7 @@ class Relations(CounterCollector):
             detail="Of {tables}, with what is stored outside of rows. {largest tables}",
         ),
         Metric(
-            "index_growth_bytes_per_transaction", "growth of the workload's indexes per transaction", "index *", "bytes/transaction",
+            "index_growth_bytes_per_transaction", "growth of the workload's indexes per transaction", "index *", "bytes/transaction", step=8192,
             detail="{grown indexes}",
         ),
         Metric(

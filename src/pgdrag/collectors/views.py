@@ -286,7 +286,7 @@ class Tables(CounterCollector):
             "dead_tuple_share", "dead tuples among all, at the window's end", "dead", "ratio", "tuples", nothing="the tables are empty",
             detail="{dead:,} dead tuples.",
         ),
-        Metric("database_growth_bytes_per_transaction", "growth of the database per transaction", "bytes", "bytes/transaction"),
+        Metric("database_growth_bytes_per_transaction", "growth of the database per transaction", "bytes", "bytes/transaction", step=8192),
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -15,12 +15,14 @@ from typing import TypeVar
 from pgdrag.designs._subsets import Changes
 from pgdrag.findings.quantities import Quantity
 from pgdrag.findings.values import Interval
+from pgdrag.stats.distributions import f_quantile
 from pgdrag.stats.effects import CONFIDENCE, Effect, effect_of
 from pgdrag.stats.interval import bounded_exp
 from pgdrag.stats.multiple_testing import false_discovery_rates
 from pgdrag.stats.noise import Noise, pooled_noise
 
 _FALSE_SHARE = 0.01  # of the moves that are called
+_UNEQUAL = 0.05  # significance level at which the trials near one end are noisier than those near the other
 _LEAST = math.log(1.05)
 _SD_LEAST = 0.01  # a pooled spread under 1 % is luck: nothing on a machine is steadier
 
@@ -74,23 +76,44 @@ def move_findings(moves: Iterable[Move], labels: Mapping[str, str]) -> tuple[Mov
 class Quantities:
     """What was measured beside throughput in trials of one length.
 
+    A set with most of the changes is as noisy as the target, any other one as the reference: a server that crawls
+    commits little, and its background processes weigh more.
+
     Args:
         trials: by the set of changes, what each trial of it measured.
     """
 
     def __init__(self, trials: Mapping[Changes, Sequence[Mapping[str, Quantity]]]) -> None:
+        self._most = max(map(len, trials), default=0) / 2
         self._seen: dict[str, dict[Changes, list[Quantity]]] = {}
         for changes, measured in trials.items():
             for trial in measured:
                 for name, one in trial.items():
                     self._seen.setdefault(name, {}).setdefault(changes, []).append(one)
-        pooled = {
-            name: pooled_noise([x.log for x in trials] for trials in seen.values())
-            for name, seen in self._seen.items()
-        }
         self._noise = {
-            name: Noise(max(one.log_sd, _SD_LEAST), one.dof) for name, one in pooled.items() if one
+            name: noise for name, seen in self._seen.items() if (noise := self._noise_of(seen))
         }
+
+    def _is_near_target(self, changes: Changes) -> bool:
+        return len(changes) > self._most
+
+    def _noise_of(self, seen: Mapping[Changes, list[Quantity]]) -> tuple[Noise, Noise] | None:
+        """Return how much trials near the reference, and near the target, differ by chance."""
+        near = [
+            pooled_noise(
+                [x.log for x in trials]
+                for changes, trials in seen.items()
+                if self._is_near_target(changes) is is_near_target
+            )
+            for is_near_target in (False, True)
+        ]
+        every = pooled_noise([x.log for x in trials] for trials in seen.values())
+        if every is None:
+            return None
+        quiet, loud = sorted((one or every for one in near), key=lambda one: one.log_sd)
+        limit = quiet.log_sd**2 * f_quantile(1 - _UNEQUAL, loud.dof, quiet.dof)
+        reference, target = (one if one and loud.log_sd**2 > limit else every for one in near)
+        return _at_least(reference), _at_least(target)
 
     def fingerprint(self, whole: Comparison) -> tuple[Move, ...]:
         """Return what the whole moves, the surest first."""
@@ -126,17 +149,22 @@ class Quantities:
         }
 
     def _effect(self, name: str, before: Changes, after: Changes) -> Effect | None:
-        noise, sides = self._noise[name], [self._seen[name].get(x) for x in (before, after)]
+        sides = [self._seen[name].get(x) for x in (before, after)]
         if sides[0] is None or sides[1] is None:
             return None
+        noises = [self._noise[name][self._is_near_target(x)] for x in (before, after)]
         then, now = (fmean(one.log for one in side) for side in sides if side)
         # Of few events chance in counting is what matters, and it differs from set to set.
         variance = sum(
             (noise.log_sd**2 + fmean(x.counting_variance for x in side)) / len(side)
-            for side in sides
+            for noise, side in zip(noises, sides, strict=True)
             if side
         )
-        return effect_of(now - then, math.sqrt(variance), noise.dof)
+        return effect_of(now - then, math.sqrt(variance), min(one.dof for one in noises))
+
+
+def _at_least(noise: Noise) -> Noise:
+    return Noise(max(noise.log_sd, _SD_LEAST), noise.dof)
 
 
 def _ranked(moves: Iterable[Move]) -> tuple[Move, ...]:

@@ -368,22 +368,36 @@ class Screening:
     def moves(self) -> dict[int, tuple[Move, ...]]:
         """Return what each change moves alone or, where that is nothing, with the others.
 
-        Of those changes that were tried by themselves.
+        Of those changes that were tried by themselves; where throughput shows no effect, more than once.
         """
-        found: dict[int, tuple[Move, ...]] = {}
-        for (_, group), moves in sorted(self._moves().items(), key=lambda one: one[0][0]):
-            if len(group) == 1:
+        labels, found = self.screened(), dict[int, tuple[Move, ...]]()
+        for (side, group), moves in sorted(self._moves().items(), key=lambda one: one[0][0]):
+            is_labelled = labels[min(group)].label is not Label.UNDECIDED
+            if len(group) == 1 and (is_labelled or self._count(side, group) > 1):
                 found[min(group)] = found.get(min(group)) or moves
         return found
 
     def _find_movers(self) -> Iterator[Request]:
-        """Try each change of the groups that move anything, so that it is known which of them does."""
+        """Try each change of the groups that move anything, and those that seem to move it once more."""
         if not self._groups:
             return
         moves = self._moves()
         for side, groups in self._groups.items():
             movers = [x for x in groups if len(x) > 1 and moves[side, x]]
             yield from self._compare(side, self._divide(side, movers))
+        labels = self.screened()
+        once = [
+            some
+            for (side, group), moved in self._moves().items()
+            if moved and len(group) == 1 and labels[min(group)].label is Label.UNDECIDED
+            for some in self._ends_of(side, group)
+            if self.trials.count(some) == 1
+        ]
+        yield from self._ask_beside_ends(once)
+
+    def _count(self, side: Side, group: Changes) -> int:
+        """Return how often the set was tried that is compared with an end on this side."""
+        return min(self.trials.count(one) for one in self._ends_of(side, group))
 
     def _sharpen_whole(self) -> Iterator[Request]:
         """Repeat both ends where nothing survives, until the whole differs or certainly does not matter."""
