@@ -115,7 +115,7 @@ class Machine:
 # 0.1: processor time, WAL, blocks, system calls, WAL syncs, context switches, WAL records and index scans.
 QUANTITIES = (0.074, 0.049, 0.054, 0.018, 0.021, 0.016, 0.015, 0.015)
 # A server that crawls commits little: what runs in the background weighs more, and autovacuum comes or does not.
-_LOUDER, _RARE, _RARELY = 2.0, 0.2, 0.02
+_CRAWLS, _LOUDER, _RARE, _RARELY = 3, 2.0, 0.2, 0.02
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Quantities:
     def seen(self, changes: Changes, rng: np.random.Generator) -> dict[str, Quantity]:
         """Return what one trial measures."""
         noise = rng.standard_normal(len(QUANTITIES)) * QUANTITIES
-        if len(changes) > FILE / 2:
+        if sum(effect.lost(changes) for effect, _ in self.marks) > math.log(_CRAWLS):
             noise = _LOUDER * noise + _RARE * (rng.random(len(QUANTITIES)) < _RARELY)
         logs = noise
         for effect, moves in self.marks:

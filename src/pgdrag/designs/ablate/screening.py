@@ -188,10 +188,10 @@ class Screening:
         yield from self._repeat_doubtful()
         # The labels are final: trials of group searches must not change them.
         self._labels = self._judged()
+        yield from self._find_movers()
         if not self.problem:
             self.survivors = frozenset(at for at, one in self._labels.items() if one.goes_on)
             yield from self._look_for_masked()
-        yield from self._find_movers()
         yield from self._sharpen_whole()
 
     def screened(self) -> dict[int, Screened]:
