@@ -46,7 +46,16 @@ def found(center, se=0.04):
     ],
 )
 def test_two_calls_make_a_label(alone, with_others, label):
-    assert label_of(alone, with_others) is label
+    none = found(0.0, se=0.01)
+    assert label_of((none, alone), (none, with_others), matters=MATTERS) is label
+
+
+@pytest.mark.parametrize(
+    "effects", [(found(0.0), found(0.0, se=0.01)), (None, found(0.0, se=0.01))]
+)
+def test_inert_is_only_what_certainly_makes_no_difference_on_both_sides(effects):
+    alone, with_others = ((one, Call.NONE) for one in effects)
+    assert label_of(alone, with_others, matters=MATTERS) is Label.UNDECIDED
 
 
 def test_a_large_effect_is_called_by_its_direction_and_none_where_there_is_none():

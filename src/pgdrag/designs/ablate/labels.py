@@ -142,9 +142,19 @@ def call_all(effects: Sequence[Effect | None], *, matters: float) -> tuple[Call,
     return tuple(map(call, effects, false_discovery_rates(p_values)))
 
 
-def label_of(alone: Call, with_others: Call) -> Label:
-    """Return the label that two calls give a change."""
-    return _LABELS.get((_HAS_EFFECT.get(alone), _HAS_EFFECT.get(with_others)), Label.UNDECIDED)
+def label_of(
+    alone: tuple[Effect | None, Call], with_others: tuple[Effect | None, Call], *, matters: float
+) -> Label:
+    """Return the label of a change by what was found alone and with the others, both `resolved`.
+
+    Args:
+        matters: what certainly lies within so much either way is inert, a natural logarithm above 0.
+    """
+    both = (alone, with_others)
+    label = _LABELS.get((_HAS_EFFECT.get(alone[1]), _HAS_EFFECT.get(with_others[1])))
+    if label is Label.INERT and not all(x is not None and x.is_within(matters) for x, _ in both):
+        return Label.UNDECIDED
+    return label or Label.UNDECIDED
 
 
 def resolved(

@@ -429,7 +429,12 @@ class Screening:
         nothing = Compared(frozenset({change}), None, Call.UNKNOWN)
         alone, with_others = (found.get(side, nothing) for side in Side)
         both = resolved((alone.effect, alone.call), (with_others.effect, with_others.call))
-        label, failure = label_of(*both), self.trials.failure(frozenset({change}))
+        label = label_of(
+            (alone.effect, both[0]),
+            (with_others.effect, both[1]),
+            matters=self._parameters.log_threshold,
+        )
+        failure = self.trials.failure(frozenset({change}))
         if change in self.left_out:
             label = self.left_out[change]
         elif failure is Outcome.UNTESTABLE:
@@ -438,15 +443,7 @@ class Screening:
             label = Label.INERT
         elif failure in _FAILURES and label in (Label.UNDECIDED, Label.INERT):
             label = _FAILURES[failure]
-        elif label is Label.INERT and not self._is_inert(alone, with_others):
-            label = Label.UNDECIDED
         return Screened(label, alone, with_others, both)
-
-    def _is_inert(self, *compared: Compared) -> bool:
-        """Tell whether a change, or the group that it was tried in, certainly makes no difference that matters."""
-        effects = [one.effect for one in compared]
-        matters = self._parameters.log_threshold
-        return all(x is not None and x.is_within(matters) for x in effects)
 
     def _effect(self, before: Changes, after: Changes) -> Effect | None:
         return effect(self.trials.value(before), self.trials.value(after), self.trials.noise)

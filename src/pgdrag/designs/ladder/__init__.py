@@ -152,6 +152,9 @@ class Ladder(EveryRung):
         return _Finder(self, run).find() if is_more else None
 
 
+_Judged = tuple[Effect | None, Call]
+
+
 class _Arm(NamedTuple):
     """The treatments of one step: the baseline with its levels only, and the last rung without them."""
 
@@ -212,7 +215,7 @@ class _Finder:
         ]
         judged = list(zip(effects, calls, strict=True))
         changes = [
-            self._change(arm, both, whole, label_of(*resolved(*judged[2 * at : 2 * at + 2])))
+            self._change(arm, both, whole, self._label(*judged[2 * at : 2 * at + 2]))
             for at, (arm, both) in enumerate(zip(self._arms, ways, strict=True))
         ]
         together = self._together()
@@ -243,6 +246,11 @@ class _Finder:
         is_lacking = arm.alone.name in self._untestable
         with_others = {} if is_lacking else _difference(arm.without.name, self._target)
         return _difference(self._baseline, arm.alone.name), with_others
+
+    def _label(self, alone: _Judged, with_others: _Judged) -> Label:
+        calls = resolved(alone, with_others)
+        both = (alone[0], calls[0]), (with_others[0], calls[1])
+        return label_of(*both, matters=self._matters)
 
     def _as_seen(self, call: Call, contrast: LogEstimate | None) -> Call:
         """Return a call, where "none" is said only if an effect that matters would have shown."""
