@@ -22,7 +22,7 @@ from pgdrag.stats.multiple_testing import false_discovery_rates
 from pgdrag.stats.noise import Noise, pooled_noise
 
 _FALSE_SHARE = 0.01  # of the moves that are called
-_UNEQUAL = 0.05  # significance level at which the trials near one end are noisier than those near the other
+_UNEQUAL = 0.01  # significance level at which the trials near one end are noisier than those near the other
 _LEAST = math.log(1.05)
 _SD_LEAST = 0.01  # a pooled spread under 1 % is luck: nothing on a machine is steadier
 

@@ -193,6 +193,8 @@ class Screening:
             self.survivors = frozenset(at for at, one in self._labels.items() if one.goes_on)
             yield from self._look_for_masked()
         yield from self._sharpen_whole()
+        # Both ends are known better by now.
+        yield from self._find_movers()
 
     def screened(self) -> dict[int, Screened]:
         """Return what is known of every change so far."""
