@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
+import psutil
 import pytest
 from watching import NO_INTERFERENCE
 
@@ -22,18 +23,36 @@ from pgdrag.trial import ServerTrialRunner
 
 NEWEST_MAJOR = 18
 VERSIONS = [str(major) for major in range(NEWEST_MAJOR, OLDEST_MAJOR - 1, -1)]
-# Where each test has a server of its own, the ends and one that is built with LLVM: a few minutes less.
-# That every collector reads every version's views is tested on all of them.
-TELLING_VERSIONS = [VERSIONS[0], "15", VERSIONS[-1]]
+# Where each test has a server of its own, the ends: a few minutes less. That every collector reads every
+# version's views is tested on all of them.
+TELLING_VERSIONS = [VERSIONS[0], VERSIONS[-1]]
+
+
+DISK, MEMORY = Path("/var/tmp"), Path("/dev/shm")
+MEMORY_BYTES = 6 << 30
+# For tests of devices, page caches and what takes time on a disk: their servers are on one.
+on_disk = pytest.mark.parametrize("open_directory", ["disk"], indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
-def open_directory() -> Iterator[Path]:
-    """A directory for scratch directories; pytest's own keeps the server's user out."""
-    directory = Path(tempfile.mkdtemp(prefix="pgdrag-test-", dir="/var/tmp"))
+def open_directory(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A directory for scratch directories; pytest's own keeps the server's user out.
+
+    In memory where there is plenty: servers of several tests at once would wait for one disk.
+    """
+    is_on_disk = getattr(request, "param", "") == "disk"
+    place = DISK if is_on_disk else _roomy()
+    directory = Path(tempfile.mkdtemp(prefix="pgdrag-test-", dir=place))
     directory.chmod(0o711)
     yield directory
     shutil.rmtree(directory)
+
+
+def _roomy() -> Path:
+    is_memory = any(one.mountpoint == str(MEMORY) for one in psutil.disk_partitions(all=True))
+    if not is_memory or shutil.disk_usage(MEMORY).free < MEMORY_BYTES:
+        return DISK
+    return MEMORY if psutil.virtual_memory().available > 2 * MEMORY_BYTES else DISK
 
 
 @pytest.fixture(scope="session")

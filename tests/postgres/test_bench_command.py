@@ -18,7 +18,7 @@ from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot
 from pgdrag.workloads.scripts import BUILTINS
 
-SHORT = ("-T", "1", "--warm-up", "0.2", "--random-seed", "7")
+SHORT = ("-T", "0.5", "--warm-up", "0.1", "--random-seed", "7")
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_tables_are_made_at_a_scale(server: Cluster) -> None:
 
 def test_a_run_prints_rate_percentiles_and_the_drivers_cost(tables: Cluster) -> None:
     status, out, err = pgdrag(
-        "bench", "-c", "2", "-b", "tpcb@3", "-S", *SHORT, "-P", "1", dsn(tables)
+        "bench", "-c", "2", "-b", "tpcb@3", "-S", *SHORT, "-T", "1", "-P", "1", dsn(tables)
     )
     assert status == 0, err
     for words in ("/s committed (95 % interval", "tpcb-like", "select-only", "p99", "a transaction", "seed 7"):  # fmt: skip

@@ -28,7 +28,7 @@ from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.spawn import NOT_STARTED, run, spawn
 from pgdrag.trial import ServerTrialRunner, run_trial
 
-SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=2, budget_s=4, min_commits=1)
+SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=1, budget_s=4, min_commits=1)
 MEMORY = hierarchy_with("memory", hierarchies())
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or MEMORY is None, reason="it takes root and control groups"

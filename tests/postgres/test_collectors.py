@@ -13,6 +13,7 @@ from living import reload
 from watching import EAGER, ROWS, Watch, make_table, run_in_session, start, watching
 
 import pgdrag.collectors as collectors
+from conftest import on_disk
 from pgdrag.collectors import Collector, Observer, Unseen, Window, all_collectors
 from pgdrag.collectors._proc import read_io, server_total
 from pgdrag.collectors.autovacuum import Autovacuum, parse_work
@@ -28,13 +29,14 @@ from pgdrag.testing.conformance_collectors import CollectorConformance
 pytestmark = pytest.mark.postgres
 
 
+@on_disk
 class TestEveryCollector(CollectorConformance):
     @pytest.fixture(params=list(all_collectors().values()), ids=list(all_collectors()))
     def collector_class(self, request: pytest.FixtureRequest) -> type[Collector]:
         found: type[Collector] = request.param
         return found
 
-    @pytest.fixture
+    @pytest.fixture(autouse=True)
     def cluster(self, shared_cluster: Cluster) -> Cluster:
         return shared_cluster
 
@@ -174,6 +176,7 @@ def test_another_user_may_not_read_the_account() -> None:
 # checkpoints
 
 
+@on_disk
 def test_every_forced_checkpoint_is_counted(any_cluster: Cluster) -> None:
     start(any_cluster)
     make_table(any_cluster)
@@ -301,6 +304,7 @@ def test_without_index_scans_each_lookup_reads_the_table(any_cluster: Cluster) -
 # wal
 
 
+@on_disk
 def test_an_update_writes_wal_and_its_page_after_a_checkpoint(any_cluster: Cluster) -> None:
     start(any_cluster, track_wal_io_timing="on")
     make_table(any_cluster)  # which ends with a checkpoint

@@ -136,10 +136,11 @@ def test_planning_that_is_not_tracked_is_not_zero(running_or_not: Cluster) -> No
     assert watch.missing("planning_s_per_transaction") == reason
 
 
+@pytest.mark.parametrize(
+    "any_cluster", ["15"], indirect=True
+)  # its programs have LLVM, and it is the first to count
 def test_compiling_is_counted_where_the_server_can(any_cluster: Cluster) -> None:
     skip_without_extension(any_cluster)
-    if any_cluster.binaries.version_num < 150000:
-        pytest.skip("pg_stat_statements counts JIT compilation since PostgreSQL 15")
     start(any_cluster, **LOADED, jit="on", jit_above_cost="0", jit_inline_above_cost="0")
     with any_cluster.connect() as client:
         (is_there,) = client.execute("SELECT pg_jit_available()").fetchone() or (False,)

@@ -51,13 +51,15 @@ summary = "seconds"
 warehouses = 1
 [scales.test.load]
 connections = 2
-warm_up_s = 1
-measure_s = 3
-budget_s = 4
+warm_up_s = 0.5
+measure_s = 1.5
+budget_s = 2
 """
 # The same on tables that are restored and checked in a moment, and shorter still where nobody interferes.
 SMALL = EXPERIMENT.replace('"tpcc"', '"pgbench"').replace("warehouses = 1", "scale = 1")
-SHORT = SMALL.replace("warm_up_s = 1", "warm_up_s = 0").replace("measure_s = 3", "measure_s = 1")
+SHORT = SMALL.replace("warm_up_s = 0.5", "warm_up_s = 0").replace(
+    "measure_s = 1.5", "measure_s = 1"
+)
 
 
 @dataclass

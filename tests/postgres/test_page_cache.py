@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import on_disk
 from pgdrag.errors import StorageError
 from pgdrag.factors import all_factors
 from pgdrag.factors.setting import Setting
@@ -86,6 +87,7 @@ def run_program(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
+@on_disk
 def test_a_restored_cluster_is_in_memory_until_it_is_dropped(cluster: Cluster) -> None:
     files = tables(cluster.data_directory)
     assert resident_bytes(*files) > 2**20
@@ -115,6 +117,7 @@ def trial(*levels: Level) -> Trial:
     return Trial(1, 1, 1, Treatment("T", levels), workload, SHORT, seed=1)
 
 
+@on_disk
 @pytest.mark.usefixtures("treating_the_machine")
 def test_each_trial_is_restored_and_starts_cold(bench: ServerTrialRunner) -> None:
     for _ in range(2):  # the first would leave its server to the second, as its workload only reads

@@ -21,7 +21,7 @@ from pgdrag.servers.scratch import Scratch
 # Reads alone, so that one server does for all trials; short, as what is asked for is far from noise.
 LOAD = (
     *("--workload", "pgbench", "-b", "select-only", "--pgbench-scale", "1"),
-    *("-c", "2", "--warm-up", "0.2", "--measure", "1", "--yes"),
+    *("-c", "1", "--warm-up", "0.1", "--measure", "1", "--yes"),
 )
 SLOW = "random_page_cost=1e300,cpu_index_tuple_cost=1e300"
 
