@@ -110,7 +110,7 @@ def test_direct_io_is_as_asked_for_where_the_disk_can(make):
 @pytest.mark.parametrize(
     ("levels", "words"),
     [
-        ({"mkfs_options": "-b 3000"}, "could not make 320 MB of ext4"),
+        ({"mkfs_options": "-O nonsense"}, "could not make 320 MB of ext4"),
         ({"file_system": "xfs", "size": "200MB"}, "could not make 200 MB of xfs"),
     ],
 )

@@ -219,7 +219,7 @@ def test_a_device_that_fails_in_mid_trial_spoils_that_trial_and_the_run_goes_on(
 def test_a_device_that_cannot_be_as_it_was_asked_for_is_told_in_its_trials(
     bench: ServerTrialRunner, tmp_path: Path
 ) -> None:
-    refused = (Level("storage", "size", "512MB"), Level("storage", "mkfs_options", "-b 3000"))
+    refused = (Level("storage", "size", "512MB"), Level("storage", "mkfs_options", "-O nonsense"))
     taken = Level("storage", "mkfs_options", "-m 0")
     found = results(study(storage(size="128MB"), refused, (taken,)), bench, tmp_path)
     assert found["R0"].outcome is Outcome.INVALID
