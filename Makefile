@@ -2,6 +2,7 @@
 #
 #   make run       run the main experiment on the embedded PostgreSQL and write its report
 #   make test      run all tests
+#   make test-contained  test as root of a container: no CAP_SYS_PTRACE, and /proc hides processes
 #   make bench     measure pgdrag's load driver against its peers: docs/benchmarks.md
 #   make simulate  try the statistics on systems with known truth: docs/method.md
 #   make torture   kill experiments that change the operating system, ROUNDS times (20), as root: a quarter of an hour
@@ -15,7 +16,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*.egg-info/*' | sed 's/ /\\ /g')
 
-.PHONY: run test bench simulate aa torture lint format docs clean update-goldens
+.PHONY: run test test-contained bench simulate aa torture lint format docs clean update-goldens
 
 run: $(VENV)/installed
 	$(BIN)/pgdrag run slow-42k --scale demo
@@ -32,6 +33,11 @@ SIDE_BY_SIDE := -n $(WORKERS) --maxprocesses 6 --dist loadfile --no-loadscope-re
 test: $(VENV)/installed-dev
 	PGDRAG_TEST_BIN="$$($(SERVER_BIN))" cargo test --locked --quiet
 	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(PYTEST)
+
+# As root of a container: without the right to look at other users' processes, which /proc does not even list.
+test-contained: $(VENV)/installed-dev
+	unshare --mount sh -c 'mount -t proc -o hidepid=2,gid=65533 proc /proc && exec capsh --drop=cap_sys_ptrace -- -c \
+	  "exec $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(PYTEST)"'
 
 # Options go into BENCH, as in: make bench BENCH='--quick --only pgbench'
 bench: $(VENV)/installed

@@ -27,7 +27,7 @@ from typing import IO
 import psutil
 
 from pgdrag.errors import PgdragError
-from pgdrag.servers.spawn import spawn
+from pgdrag.host.spawn import clean_environment, spawn
 
 STOP_TIMEOUT_S = 20.0
 # What a client's own count may differ by from the server's, beside what is under way at the ends.
@@ -208,6 +208,7 @@ def _running(command: Command) -> Iterator[_Client]:
                 death_signal=signal.SIGKILL,
                 output=log,
                 stdin=text.fileno(),
+                environment=clean_environment(("HOME", "JAVA_HOME")),
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise BenchmarkError(f'could not execute "{command.argv[0]}": {error}') from error

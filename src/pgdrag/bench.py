@@ -16,6 +16,7 @@ from typing import LiteralString
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 import pgdrag
 from pgdrag.driver.connection_string import Server, reach
@@ -145,7 +146,10 @@ def throw_away_server(binaries: Binaries, connections: int, scratch: Scratch) ->
         wanted = max(_SMALLEST_MAX_CONNECTIONS, connections + _SPARE_CONNECTIONS)
         cluster.configure({"max_connections": str(wanted)})
         cluster.start()
-        yield replace(reach(cluster.conninfo()), label="a throw-away server")
+        where = cluster.target
+        server = reach(make_conninfo(cluster.conninfo(), user=where.user))
+        target = replace(server.target, cluster=where.cluster, run_as=where.run_as)
+        yield replace(server, target=target, label="a throw-away server")
 
 
 def pgbench_scale(server: Server) -> int:

@@ -31,6 +31,7 @@ from pgdrag.model.measurement import Measurement
 from pgdrag.model.recordings import Recordings, together
 from pgdrag.provision import Provided, Provision
 from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.datasets import target_for
 from pgdrag.servers.scratch import full_disk
 from pgdrag.servers.server_log import damage, is_full_disk
 from pgdrag.servers.snapshot import CLEAN, shutdown_state
@@ -151,7 +152,11 @@ def _driving(
 ) -> AbstractContextManager[Driving]:
     """Start the load; its sessions and its stream of transactions last through the window."""
     return workload.driving(
-        bench.driver, cluster.target, trial.load, seed=trial.seed, listen=throughput(listen)
+        bench.driver,
+        target_for(workload, cluster),
+        trial.load,
+        seed=trial.seed,
+        listen=throughput(listen),
     )
 
 
@@ -288,7 +293,7 @@ def _check(
             if needs_restart:
                 _restart(cluster)
             violations = workload.violations(
-                driver, cluster.target, measurement, timeout_s=CHECK_TIMEOUT_S
+                driver, target_for(workload, cluster), measurement, timeout_s=CHECK_TIMEOUT_S
             )
         except (DriverError, ServerDidNotStart, ServerLost) as error:
             _refuse_damaged(provided, _said(error))

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
+import pytest
+
 from pgdrag.host.process_alive import parent_pid, wait_until
+from pgdrag.host.process_sight import has_ptrace, hides_processes
 from pgdrag.servers.cluster import Cluster
 
 
 def is_alive(pid: int) -> bool:
     """Whether a process still runs; one that only waits to be reaped does not."""
+    if hides_processes():
+        pytest.skip("/proc hides processes here (hidepid)")
     return parent_pid(pid) is not None
+
+
+def memory_maps(pid: int) -> list[str]:
+    """What a server's process has mapped, a line each."""
+    if os.geteuid() == 0 and not has_ptrace():
+        pytest.skip("root may not look at other users' processes here (CAP_SYS_PTRACE)")
+    return Path(f"/proc/{pid}/maps").read_text().splitlines()
 
 
 def reload(cluster: Cluster) -> None:

@@ -20,12 +20,12 @@ from pgdrag.factors._devices import disk_under
 from pgdrag.factors.cgroup import Cgroup
 from pgdrag.host.control_groups import PREFIX, hierarchies, hierarchy_with, members, new_name
 from pgdrag.host.process_alive import wait_until
+from pgdrag.host.spawn import NOT_STARTED, run, spawn
 from pgdrag.host.undo import UndoJournal
 from pgdrag.host.undo.created import ControlGroup
 from pgdrag.model import Level, Outcome, Result, Treatment, Trial, WorkloadSpec
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.spawn import NOT_STARTED, run, spawn
 from pgdrag.trial import ServerTrialRunner, run_trial
 
 SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=1, budget_s=4, min_commits=1)

@@ -44,6 +44,7 @@ def test_pgbench_is_called_and_read_and_its_cpu_time_counts(bench: ServerTrialRu
 
 def test_a_program_is_told_where_and_what_to_do(bench: ServerTrialRunner, tmp_path: Path) -> None:
     told = tmp_path / "told"
+    tmp_path.chmod(0o777)  # root's is closed to the user that runs programs
     command = (
         'echo "$PGDRAG_PHASE $PGDRAG_SEED $PGDRAG_CONNECTIONS $PGDRAG_DURATION_S" >> told; '
         'psql "$PGDRAG_DSN" -Atc "SELECT \'tps 5\'"'
@@ -111,7 +112,7 @@ def test_a_failed_check_makes_the_trial_invalid(bench: ServerTrialRunner) -> Non
 
 def test_a_server_that_the_program_crashes_has_crashed(bench: ServerTrialRunner) -> None:
     command = "kill -9 $(psql -Atc 'SELECT pg_backend_pid()'); sleep 1; psql -c 'SELECT 1'; kill -9 $(head -1 \"$(psql -Atc 'SHOW data_directory')/postmaster.pid\"); exit 1"  # fmt: skip
-    found = run(bench, command=command)
+    found = run(bench, command=command, superuser=True)
     assert found.outcome is Outcome.CRASHED
 
 
@@ -123,6 +124,7 @@ def test_a_load_that_no_program_can_be_asked_for_stops_the_run(bench: ServerTria
 
 def test_a_setup_that_fails_says_why(bench: ServerTrialRunner) -> None:
     workload = Command(command="true", pattern=PATTERN, setup="echo no disk >&2; exit 1", dataset_mb=1)  # fmt: skip
+    bench.allow(x.key for x in workload.programs())
     with pytest.raises(DriverError, match="the setup command ended with status 1") as found:
         bench.snapshot(workload, ignore)
     assert found.value.detail == "no disk"

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from living import is_alive, reload
+from living import is_alive, memory_maps, reload
 
 from pgdrag.errors import ServerDidNotStart, ServerError, ServerLost, StorageError
 from pgdrag.host.process_alive import wait_until
@@ -744,8 +744,10 @@ def test_a_restore_on_a_full_disk_leaves_no_half_cluster(
 
 def shared_memory_of(cluster: Cluster) -> list[str]:
     """Names of the shared memory that the cluster's first process has mapped."""
-    [postmaster, *_] = server_processes(cluster.data_directory, cluster.binaries.postgres)
-    maps = Path(f"/proc/{postmaster.pid}/maps").read_text().splitlines()
+    [postmaster, *_] = server_processes(
+        cluster.data_directory, cluster.binaries.postgres, cluster.user
+    )
+    maps = memory_maps(postmaster.pid)
     posix = {line.split()[5] for line in maps if "/dev/shm/PostgreSQL." in line}
     sysv = {f"sysv {line.split()[4]}" for line in maps if "/SYSV" in line}
     return sorted(posix | sysv)

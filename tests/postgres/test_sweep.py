@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from living import is_alive
+from living import is_alive, memory_maps
 
 from pgdrag.host.process_alive import wait_until
 from pgdrag.servers.binaries import Binaries
@@ -86,12 +86,12 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def memory_of(pid: int) -> list[Path]:
-    maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    maps = memory_maps(pid)
     return [Path(line.split()[5]) for line in maps if "/dev/shm/PostgreSQL." in line]
 
 
 def sysv_of(pid: int) -> str:
-    [line] = [x for x in Path(f"/proc/{pid}/maps").read_text().splitlines() if "/SYSV" in x]
+    [line] = [x for x in memory_maps(pid) if "/SYSV" in x]
     return line.split()[4]
 
 

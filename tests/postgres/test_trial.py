@@ -345,11 +345,7 @@ def backends(bench: ServerTrialRunner) -> list[int]:
     postmaster = postmaster_pid(bench)
     children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
     titles = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
-    return [
-        pid
-        for pid, title in titles.items()
-        if b"pgdrag pgdrag" in title and b"collectors" not in title
-    ]
+    return [pid for pid, title in titles.items() if b"postgres: load pgdrag" in title]
 
 
 def victim_pid(bench: ServerTrialRunner, victim: str) -> int:

@@ -10,8 +10,11 @@ import pytest
 
 from pgdrag.errors import DriverError, PgdragError, ServerLost, StorageError
 from pgdrag.model.events import ignore
-from pgdrag.servers.datasets import _load
+from pgdrag.servers.binaries import Binaries
+from pgdrag.servers.datasets import _load, dataset_key, target_for
 from pgdrag.workloads import all_workloads
+
+BINARIES = Binaries(Path("/nowhere/bin"), "18.6", 180006, "installed", "none")
 
 TPCC = all_workloads()["tpcc"].model_validate({"warehouses": 1})
 NO_FILE = 'could not extend file "base/5/16384": No space left on device'
@@ -62,3 +65,15 @@ def test_shared_memory_that_is_used_up_is_no_full_disk(tmp_path: Path) -> None:
 def test_a_server_that_went_away_is_told_as_lost(tmp_path: Path) -> None:
     error = failure(tmp_path, "the connection was lost", sqlstate=None, is_running=False)
     assert isinstance(error, ServerLost)
+
+
+@pytest.mark.parametrize("name", sorted(all_workloads()))
+def test_a_workload_is_a_superuser_only_where_it_says_so(name: str) -> None:
+    target, superuser_target = object(), object()
+    cluster: Any = SimpleNamespace(target=target, superuser_target=superuser_target)
+    example = all_workloads()[name].example()
+    assert target_for(example, cluster) is target
+    if "superuser" in type(example).model_fields:
+        stronger = example.model_copy(update={"superuser": True})
+        assert target_for(stronger, cluster) is superuser_target
+        assert dataset_key(stronger, BINARIES) != dataset_key(example, BINARIES)

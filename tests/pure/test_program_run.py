@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,10 +75,26 @@ def test_only_the_end_of_a_long_output_is_kept(monkeypatch: pytest.MonkeyPatch) 
     assert run("seq 1000").output == "99\n1000\n"
 
 
+def test_it_dies_with_pgdrag(tmp_path: Path) -> None:
+    code = (
+        "from pgdrag.workloads._program import run_program; run_program('echo $$ > shell; exec sleep 1000', "
+        f"directory={str(tmp_path)!r}, environment={{}}, timeout_s=60, purpose='the command')"
+    )
+    shell = tmp_path / "shell"
+    with subprocess.Popen([sys.executable, "-c", code]) as pgdrag:
+        assert wait_until(lambda: shell.exists() and shell.read_text().endswith("\n"), 30)
+        assert not is_gone(int(shell.read_text()))
+        pgdrag.kill()
+    assert wait_until(lambda: is_gone(int(shell.read_text())), 10)
+
+
 def test_the_environment_says_where_the_server_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGSERVICE", "another")
-    found = program_environment(TARGET, {"PGDRAG_SEED": "7"})
-    assert "PGSERVICE" not in found
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("JAVA_HOME", "/usr/lib/jvm/java")
+    found = program_environment(TARGET, {"PGDRAG_SEED": "7"}, also=["JAVA_HOME"])
+    assert not {"PGSERVICE", "AWS_SECRET_ACCESS_KEY"} & found.keys()
+    assert found["JAVA_HOME"] == "/usr/lib/jvm/java"
     assert found["PGDRAG_DSN"] == "host=/tmp/socket port=5433 user=me dbname=bench"
     assert found["PGPASSWORD"] == "it's secret"
     assert found["PATH"].startswith("/b:")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from pgdrag.collectors import Unseen
+from pgdrag.host.process_sight import hides_processes
 from pgdrag.servers.processes import backend_type
 
 PROC = Path("/proc")
@@ -211,6 +212,9 @@ def read_text(path: Path) -> str:
             what = "I/O" if account == "io" else "processor time"
             text = f"this host does not account {what} by process in /proc/PID/{account}"
             raise Unseen(text) from error
+        # To root alone: whoever runs a server as itself sees it.
+        if os.geteuid() == 0 and hides_processes():
+            raise Unseen("/proc hides the server's processes here (hidepid)") from error
         raise Gone("the server's process is gone") from error
     except PermissionError as error:
         text = f"this user may not read /proc/PID/{account} of the server's processes"

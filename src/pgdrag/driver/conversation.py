@@ -14,6 +14,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +29,9 @@ from pgdrag.driver.contract import (
     parse_line,
 )
 from pgdrag.errors import DriverError
+from pgdrag.host.confinement import mark
+from pgdrag.host.server_user import ServerUser
+from pgdrag.host.spawn import clean_environment, spawn
 
 # How long the driver waits for work that it has cancelled.
 GRACE_S = 5.0
@@ -47,20 +51,39 @@ def ignore(line: Line) -> None:
     """Listen to a driver without caring what it says."""
 
 
+@dataclass(frozen=True)
+class Confined:
+    """Where a program that an experiment names is confined.
+
+    Attributes:
+        cluster: the data directory of the throw-away cluster with which it ends.
+        user: who runs it; None: whoever runs pgdrag.
+    """
+
+    cluster: Path
+    user: ServerUser | None
+
+
 @contextlib.contextmanager
 def conversation(
-    binary: Path, job: Mapping[str, Any], listen: Listener, *, cancelled_s: float | None = None
+    binary: Path,
+    job: Mapping[str, Any],
+    listen: Listener,
+    *,
+    cancelled_s: float | None = None,
+    confined: Confined | None = None,
 ) -> Iterator[Conversation]:
     """Start the driver and tell it its job; whoever leaves the block in the middle of it ends it.
 
     Args:
+        confined: where the driver, and what it starts, is a client of a throw-away cluster and nothing more.
         cancelled_s: how long it may take then to cancel what runs on the server; by default what it needs
             to count what it had done.
 
     Raises:
         DriverError: the driver cannot be executed.
     """
-    with _process(binary) as (process, last_words):
+    with _process(binary, confined) as (process, last_words):
         talk = Conversation(process, last_words, listen)
         try:
             talk.say(job)
@@ -205,18 +228,25 @@ class _LastWords:
 
 
 @contextlib.contextmanager
-def _process(binary: Path) -> Iterator[tuple[subprocess.Popen[bytes], _LastWords]]:
+def _process(
+    binary: Path, confined: Confined | None
+) -> Iterator[tuple[subprocess.Popen[bytes], _LastWords]]:
     """Run the driver in a session of its own, so that Ctrl-C reaches pgdrag alone; end it."""
     try:
-        process = subprocess.Popen(
-            [binary],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
+        process = (
+            subprocess.Popen(
+                [binary],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            if confined is None
+            else _confined_process(binary, confined)
         )
-    except OSError as error:
-        raise DriverError(f'could not execute load driver "{binary}": {error.strerror}') from error
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DriverError(f'could not execute load driver "{binary}": {reason}') from error
     last_words = _LastWords(process)
     try:
         yield process, last_words
@@ -233,3 +263,22 @@ def _process(binary: Path) -> Iterator[tuple[subprocess.Popen[bytes], _LastWords
                 process.send_signal(number)
         process.wait(timeout=10)
         last_words.close()
+
+
+def _confined_process(binary: Path, confined: Confined) -> subprocess.Popen[bytes]:
+    # Opened as this user: that of the cluster may not go where pgdrag is installed.
+    program = os.open(binary, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return spawn(
+            [f"/proc/self/fd/{program}"],
+            user=confined.user,
+            cwd=Path("/"),
+            death_signal=signal.SIGKILL,
+            output=subprocess.PIPE,
+            stdin=subprocess.PIPE,
+            errors=subprocess.PIPE,
+            environment={**clean_environment(), **mark(confined.cluster)},
+            pass_fds=(program,),
+        )
+    finally:
+        os.close(program)

@@ -31,6 +31,7 @@ from pgdrag.driver.contract import (
 from pgdrag.driver.conversation import (
     GRACE_S,
     THREADS_GIVEN_UP_S,
+    Confined,
     Conversation,
     Listener,
     conversation,
@@ -39,6 +40,7 @@ from pgdrag.driver.conversation import (
 from pgdrag.driver.security import Security
 from pgdrag.errors import DriverError
 from pgdrag.host.clock import CLOCK
+from pgdrag.host.server_user import ServerUser
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Example, Measurement
 
@@ -69,6 +71,8 @@ class Target:
         bin_dir: the directory of the server's own programs, for those who run them; None where it is unknown.
         address: where the host is; None: where its name says.
         security: what is asked of the server before it is believed.
+        cluster: the data directory, where it is a throw-away cluster: its clients end with it.
+        run_as: the user that programs of an experiment run as, there; None: as whoever runs pgdrag.
     """
 
     host: str
@@ -79,6 +83,8 @@ class Target:
     bin_dir: Path | None = None
     address: str | None = None
     security: Security = field(default_factory=Security)
+    cluster: Path | None = None
+    run_as: ServerUser | None = None
 
 
 @dataclass(frozen=True)
@@ -192,7 +198,7 @@ class Driver:
         the block earlier ends it: what runs on the server is cancelled.
         """
         job = driver_job("run", target, workload, seed) | {"run": _run(load)}
-        with conversation(self.binary, job, listen) as talk:
+        with conversation(self.binary, job, listen, confined=_confined(target, workload)) as talk:
             yield Driving(talk, load)
 
     def run(
@@ -357,6 +363,13 @@ def driver_job(
         "run": None,
         "load": None,
     }
+
+
+def _confined(target: Target, workload: Mapping[str, object]) -> Confined | None:
+    """Confine a driver that runs programs for scripts; any other does nothing but speak with the server."""
+    if target.cluster is None or not workload.get("allow_shell"):
+        return None
+    return Confined(target.cluster, target.run_as)
 
 
 def _run(load: LoadProfile) -> dict[str, Any]:

@@ -42,7 +42,12 @@ from pgdrag.toml_lines import KeyLines, KeyPath
 from pgdrag.units import to_base_integer
 from pgdrag.workloads import Workload, all_workloads
 
-DEFAULT_MAX_CONNECTIONS = 100  # of PostgreSQL
+# Settings that bound the workload's connections, and PostgreSQL's defaults.
+_CONNECTIONS = {
+    "max_connections": 100,
+    "superuser_reserved_connections": 3,
+    "reserved_connections": 0,
+}
 OWN_CONNECTIONS = 2  # the collectors' and one that applies or reads back
 _DEFAULT_KINDS = {"design": DesignTable.model_fields["kind"].default}
 # What each `kind` of a table takes, by the table's name.
@@ -314,25 +319,27 @@ class _Reader:
             return value
 
     def _check_connections(self, rungs: tuple[Rung, ...], load: LoadProfile, scale: str) -> None:
-        wanted = load.connections + OWN_CONNECTIONS
         for rung in rungs:
-            allowed = _max_connections(levels_of(Phase.SETTINGS, rung.treatment.levels))
+            settings = levels_of(Phase.SETTINGS, rung.treatment.levels)
+            allowed, *reserved = (_connections(settings, name) for name in _CONNECTIONS)
+            kept = max(OWN_CONNECTIONS, sum(reserved))
+            wanted = load.connections + kept
             if allowed < wanted:
                 path: KeyPath = ("scales", scale, "load", "connections")
                 message = (
                     f'{load.connections} connections at scale "{scale}" are more than '
                     f'max_connections of rung "{rung.name}" allows, {allowed}'
                 )
-                hint = f"Set max_connections to {wanted} or more: pgdrag needs {OWN_CONNECTIONS} for itself."
+                hint = f"Set max_connections to {wanted} or more: {kept} are not for the workload, which is no superuser."
                 self._mistakes.append(Mistake(path, message, hint))
                 return
 
 
-def _max_connections(settings: Mapping[str, str]) -> int:
+def _connections(settings: Mapping[str, str], name: str) -> int:
     try:
-        return to_base_integer(settings["max_connections"], None)
+        return to_base_integer(settings[name], None)
     except (KeyError, SettingError):  # a value that no server takes is told when the levels are
-        return DEFAULT_MAX_CONNECTIONS
+        return _CONNECTIONS[name]
 
 
 def _instrument(table: ExperimentTable, scale: ScaleTable) -> Instrument:

@@ -9,12 +9,15 @@ from pgdrag.driver.progress import TrialLog
 from pgdrag.errors import PgdragError, ServerLost
 from pgdrag.factors import Factor, Here, Problem, all_factors
 from pgdrag.host.interrupts import uninterrupted
+from pgdrag.host.process_alive import wait_until
 from pgdrag.host.undo import take_warnings
 from pgdrag.model import Applied, Recordings, Trial
 from pgdrag.model.recordings import together
 from pgdrag.servers.cluster import Cluster
 
 START_TIMEOUT_S = 120.0
+# A process just forked does not yet say what it is.
+_IN_SIGHT_TIMEOUT_S = 2.0
 
 
 class AppliedTreatment:
@@ -45,7 +48,7 @@ class AppliedTreatment:
             for kind in all_factors().values()
         }
         self._window_unix_s = 0.0
-        self._checkpointer: int | None = None
+        self._life: tuple[object, ...] | None = None
         self._was_crashed: bool | None = None
 
     @contextmanager
@@ -62,7 +65,7 @@ class AppliedTreatment:
                 factor.before_start(self._cluster, levels)
             with self._log.phase("start"):
                 self._start()
-                self._checkpointer = _checkpointer(self._cluster)
+                self._life = self._known_life()
                 for factor, levels in self._levels.items():
                     factor.after_start(self._cluster, levels)
                 self._read_back(late=False)
@@ -79,15 +82,27 @@ class AppliedTreatment:
             factor.window_began(self._cluster)
 
     def is_crashed(self) -> bool:
-        """Tell whether the server restarted or is gone: it has another checkpointer, or none."""
+        """Tell whether the server restarted or is gone, by what no two lives of it share."""
         if self._was_crashed is not None:
             return self._was_crashed  # since then, an undo may have stopped it
-        return self._checkpointer is not None and _checkpointer(self._cluster) != self._checkpointer
+        if self._life is None:
+            return False
+        now = self._cluster.life()
+        # What was not in sight at the start tells nothing.
+        return any(was and is_ != was for was, is_ in zip(self._life, now, strict=True))
 
     def refuse_crash(self) -> None:
         """Raise `ServerLost` if the server did not survive the load."""
         if self.is_crashed():
             raise ServerLost("the server crashed under load", detail=self._cluster.log_tail())
+
+    def _known_life(self) -> tuple[object, ...]:
+        if not wait_until(lambda: self._cluster.life()[1] is not None, _IN_SIGHT_TIMEOUT_S):
+            self._log.warnings.append(
+                "pgdrag may not see the server's processes in /proc here: a crash is known from the server's lock "
+                "file alone"
+            )
+        return self._cluster.life()
 
     def _start(self) -> None:
         """Start the server; one that runs already is restarted only where a setting needs it."""
@@ -118,8 +133,3 @@ class AppliedTreatment:
                 except PgdragError as error:
                     self._log.warnings.append(f"{factor.name} was not undone: {error.message}")
             self._log.warnings.extend(take_warnings())
-
-
-def _checkpointer(cluster: Cluster) -> int | None:
-    found = (x.pid for x in cluster.server_pids() if x.backend_type == "checkpointer")
-    return next(found, None)

@@ -20,8 +20,8 @@ from pgdrag.errors import UsageError
 from pgdrag.factors import Example, Factor, Here, Problem
 from pgdrag.factors import _balloon as program
 from pgdrag.factors._balloon import available_bytes
+from pgdrag.host.spawn import spawn
 from pgdrag.model import Applied, Level
-from pgdrag.servers.spawn import spawn
 from pgdrag.units import format_bytes, parse_bytes
 
 if TYPE_CHECKING:

@@ -15,18 +15,18 @@ from typing import Literal
 
 from pgdrag.errors import ServerError
 from pgdrag.host.process_alive import locked
+from pgdrag.host.server_user import SERVER_USER_VARIABLE
+from pgdrag.host.spawn import run
 from pgdrag.model.program import Program
 from pgdrag.servers.copying import flush_file_system
 from pgdrag.servers.fetched import fetched_bin_dirs, fetched_directory
 from pgdrag.servers.manifest import tree_damage, write_manifest
 from pgdrag.servers.scratch import (
     HALF_MADE_PREFIX,
-    SERVER_USER_VARIABLE,
     Scratch,
     remove_tree,
     storage_errors,
 )
-from pgdrag.servers.spawn import run
 
 OLDEST_MAJOR = 14  # the oldest that is there as a wheel, and the first with pg_stat_wal
 _PROBE_TIMEOUT_S = 20.0

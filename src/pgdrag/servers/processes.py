@@ -12,18 +12,20 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
+from weakref import WeakSet
 
-from pgdrag.errors import ServerError
+from pgdrag.host.confinement import KILL_TIMEOUT_S, end_user, marked_pids, stuck
 from pgdrag.host.foreign_files import read_foreign
 from pgdrag.host.process_alive import parent_pid, wait_until
+from pgdrag.host.process_sight import all_pids, link_of, pids_of, seeing_as
+from pgdrag.host.server_user import ServerUser
 from pgdrag.servers.shared_memory import free_shared_memory
 
 _PROC = Path("/proc")
-_KILL_TIMEOUT_S = 10.0
 _PID_FILE_BYTES = 4096  # its longest line is the data directory's path
 # What the kernel adds to the name of a file that was replaced, as by an upgrade.
 _DELETED = " (deleted)"
@@ -69,14 +71,19 @@ class Postmaster:
 
     Attributes:
         program: the `postgres` that its processes run.
+        user: who runs it; None: whoever runs this process.
     """
 
-    def __init__(self, data_directory: Path, program: Path) -> None:
+    _all: ClassVar[WeakSet[Postmaster]] = WeakSet()
+
+    def __init__(self, data_directory: Path, program: Path, user: ServerUser | None = None) -> None:
         self.data_directory = data_directory
         self.program = program
+        self.user = user
         self._process: subprocess.Popen[bytes] | None = None
         # Known from the start on, also if the file system under it vanishes.
         self._place: os.stat_result | None = None
+        self._all.add(self)
 
     def is_running(self) -> bool:
         """Whether the server's first process lives; it may be mute all the same."""
@@ -88,8 +95,24 @@ class Postmaster:
         return self._process.pid if self._process and self.is_running() else None
 
     def server_pids(self) -> list[ServerProcess]:
-        """Every process of the server now, postmaster first, with its kind."""
-        return server_processes(self.data_directory, self.program)
+        """Every process of the server in sight now, postmaster first, with its kind."""
+        found = server_processes(self.data_directory, self.program, self.user)
+        pid = self.postmaster_pid
+        # This process's own child is known also where /proc says nothing of it.
+        if pid is not None and pid not in (each.pid for each in found):
+            found.insert(0, ServerProcess(pid, "postmaster"))
+        return found
+
+    def life(self) -> tuple[int | None, int | None, str]:
+        """What changes when the server crashes, and starts again by itself: nothing else does.
+
+        Its first process and its checkpointer, as far as they live and are in sight, and its shared memory, which
+        its lock file names.
+        """
+        checkpointer = next(
+            (x.pid for x in self.server_pids() if x.backend_type == "checkpointer"), None
+        )
+        return self.postmaster_pid, checkpointer, next(iter(self.pid_file_lines()[6:7]), "")
 
     def stop(
         self, *, fast_timeout_s: float = 20.0, immediate_timeout_s: float = 10.0
@@ -108,6 +131,15 @@ class Postmaster:
         self._process = None
         return method
 
+    def end_everything(self) -> None:
+        """End what the stopped server and its clients forked, wherever that went."""
+        assert not self.is_running(), "it is stopped first"
+        if self._place is None:
+            return  # it never ran
+        kill_processes(self.data_directory, self.program, self.user)
+        if self.user is not None and self.user.is_own and not self._has_company():
+            end_user(self.user)
+
     def pid_file_lines(self) -> list[str]:
         """The lines of postmaster.pid, the first of them the number of the server's first process."""
         try:
@@ -125,7 +157,8 @@ class Postmaster:
 
     def _notice_program(self) -> bool:
         """Look which program really runs; True if `postgres` was a script that runs another one."""
-        running = running_program(self.postmaster_pid)
+        with seeing_as(self.user):
+            running = running_program(self.postmaster_pid)
         if running is None or running == self.program:
             return False
         self.program = running
@@ -137,8 +170,12 @@ class Postmaster:
     def _clear_leftovers(self) -> None:
         """End what is left of a server whose first process is dead, and free its shared memory."""
         assert not self.is_running(), "a cluster has at most one server"
-        kill_processes(self.data_directory, self.program)
+        kill_servers(self.data_directory, self.program, self.user)
         free_shared_memory(self._place or self.data_directory.stat())
+
+    def _has_company(self) -> bool:
+        """Whether this process runs other servers as the same user."""
+        return any(x.is_running() and x.user == self.user for x in self._all)
 
     def _end_process(self, fast_timeout_s: float, immediate_timeout_s: float) -> StopMethod:
         process = self._process
@@ -158,24 +195,38 @@ class Postmaster:
                 continue
             return method
         # Together with its children, which might otherwise recover in the middle of this.
-        kill_processes(self.data_directory, self.program)
+        kill_servers(self.data_directory, self.program, self.user)
         # By its number, too: a file system that has vanished takes the directory's name with it.
         process.kill()
         try:
-            process.wait(_KILL_TIMEOUT_S)
+            process.wait(KILL_TIMEOUT_S)
         except subprocess.TimeoutExpired as error:
-            raise _stuck(f"process {process.pid}") from error
+            raise stuck(f"process {process.pid}") from error
         return "killed"
 
 
-def server_processes(data_directory: Path, program: Path) -> list[ServerProcess]:
-    """Every living process of the cluster at `data_directory` run by `program`, postmaster first."""
-    parents = {pid: parent for pid in _pids() if (parent := parent_pid(pid)) is not None}
+def server_processes(
+    data_directory: Path, program: Path, user: ServerUser | None = None
+) -> list[ServerProcess]:
+    """Every living process of the cluster at `data_directory` run by `program`, postmaster first.
+
+    Args:
+        user: who runs it; None: whoever runs this process.
+
+    Raises:
+        ServerError: /proc does not show even this process.
+    """
+    with seeing_as(user):
+        return _server_processes(data_directory, program)
+
+
+def _server_processes(data_directory: Path, program: Path) -> list[ServerProcess]:
+    parents = {pid: parent for pid in all_pids() if (parent := parent_pid(pid)) is not None}
     servers = {
         pid
         for pid in parents
         # A process that exits has no program any more while its memory is still being unmapped.
-        if running_program(pid) in (program, None) and _link(pid, "cwd") == str(data_directory)
+        if running_program(pid) in (program, None) and link_of(pid, "cwd") == str(data_directory)
     }
     # What a server started in turn (archive_command, COPY … PROGRAM) runs another program.
     family = set(servers)
@@ -202,48 +253,58 @@ def backend_type(title: str) -> str | None:
     return known[1] if known else CLIENT_BACKEND
 
 
-def kill_processes(data_directory: Path, program: Path) -> int:
-    """End every process of the cluster with SIGKILL; the answer is how many there were.
+def kill_servers(data_directory: Path, program: Path, user: ServerUser | None) -> None:
+    """End every process of the cluster's server with SIGKILL; its clients may go on.
 
     Raises:
-        ServerError: one is still there after 10 s, which only the kernel can explain.
+        ServerError: one is still there after 10 s, which only the kernel can explain; or /proc shows nothing.
     """
-    killed: set[int] = set()
-
-    def all_gone() -> bool:
-        left = server_processes(data_directory, program)
-        for each in left:
-            killed.add(each.pid)
-            send_signal(each.pid, signal.SIGKILL)
-        return not left
-
-    if not wait_until(all_gone, _KILL_TIMEOUT_S):
-        left = ", ".join(str(each.pid) for each in server_processes(data_directory, program))
-        raise _stuck(f"server processes {left}")
-    return len(killed)
+    _kill(lambda: {each.pid for each in server_processes(data_directory, program, user)})
 
 
-def _stuck(who: str) -> ServerError:
-    return ServerError(
-        f"{who} did not end within {_KILL_TIMEOUT_S:g} s of SIGKILL",
-        detail="What is left waits inside the kernel, most likely for a disk that does not answer.",
+def kill_processes(data_directory: Path, program: Path, user: ServerUser | None) -> int:
+    """End every process of the cluster with SIGKILL, also clients and what was forked; the answer is how many there were.
+
+    Raises:
+        ServerError: one is still there after 10 s, which only the kernel can explain; or /proc shows nothing.
+    """
+    return _kill(
+        lambda: {
+            *(each.pid for each in server_processes(data_directory, program, user)),
+            *marked_pids(data_directory, user),
+        }
     )
 
 
-def pids_within(device_number: int, uid: int) -> list[int]:
+def _kill(find: Callable[[], set[int]]) -> int:
+    killed: set[int] = set()
+
+    def all_gone() -> bool:
+        left = find()
+        killed.update(left)
+        for pid in left:
+            send_signal(pid, signal.SIGKILL)
+        return not left
+
+    if not wait_until(all_gone, KILL_TIMEOUT_S):
+        raise stuck(f"server processes {', '.join(map(str, sorted(find())))}")
+    return len(killed)
+
+
+def pids_within(device_number: int, user: ServerUser) -> list[int]:
     """Return a user's processes that work in a directory of a file system (`st_dev`), in sight or not."""
-    found = []
-    for pid in _pids():
-        with contextlib.suppress(OSError):
-            place = _PROC / str(pid)
-            if place.stat().st_uid == uid and (place / "cwd").stat().st_dev == device_number:
-                found.append(pid)
+    found, pids = [], pids_of(user)
+    with seeing_as(user):
+        for pid in pids:
+            with contextlib.suppress(OSError):
+                if (_PROC / str(pid) / "cwd").stat().st_dev == device_number:
+                    found.append(pid)
     return found
 
 
 def running_program(pid: int | None) -> Path | None:
     """The file of the program that `pid` runs, or None when it is gone."""
-    target = "" if pid is None else _link(pid, "exe").removesuffix(_DELETED)
+    target = "" if pid is None else link_of(pid, "exe").removesuffix(_DELETED)
     return Path(target) if target else None
 
 
@@ -259,14 +320,3 @@ def _kind(pid: int, is_child: bool) -> str:
         title = (_PROC / str(pid) / "cmdline").read_text(errors="replace")
     # A child has no title at first.
     return backend_type(title) or ("starting" if is_child else "postmaster")
-
-
-def _pids() -> Iterator[int]:
-    return (int(entry) for entry in os.listdir(_PROC) if entry.isdigit())  # noqa: PTH208
-
-
-def _link(pid: int, name: str) -> str:
-    try:
-        return str((_PROC / str(pid) / name).readlink())
-    except OSError:
-        return ""

@@ -20,7 +20,6 @@ import errno
 import fcntl
 import json
 import os
-import pwd
 import secrets
 import shutil
 import stat
@@ -32,15 +31,14 @@ from pathlib import Path
 
 import platformdirs
 
-from pgdrag.errors import ServerError, StorageError
+from pgdrag.errors import StorageError
 from pgdrag.host.interrupts import uninterrupted
 from pgdrag.host.mounts import network_file_system
 from pgdrag.host.process_alive import locked, open_lock, take_lock
-from pgdrag.servers.spawn import ServerUser
+from pgdrag.host.server_user import ServerUser, own_user, server_user
 from pgdrag.units import format_bytes
 
 SCRATCH_VARIABLE = "PGDRAG_SCRATCH"
-SERVER_USER_VARIABLE = "PGDRAG_SERVER_USER"
 HALF_MADE_PREFIX = "half-made-"
 DEVICE_PREFIX = "device-"
 CLUSTER_PREFIX = "cluster-"
@@ -74,36 +72,6 @@ def spread_directories(directory: Path) -> None:
                 fcntl.ioctl(fd, _FS_IOC_SETFLAGS, flags)
         finally:
             os.close(fd)
-
-
-def server_user() -> ServerUser | None:
-    """The user that servers run as, or None when that is whoever runs pgdrag.
-
-    PostgreSQL refuses to run as root. For root: $PGDRAG_SERVER_USER, else `postgres`, else `nobody`.
-
-    Raises:
-        ServerError: the user does not exist, or is root itself.
-    """
-    if os.geteuid() != 0:
-        return None
-    asked = os.environ.get(SERVER_USER_VARIABLE)
-    for name in [asked] if asked else ["postgres", "nobody"]:
-        try:
-            entry = pwd.getpwnam(name)
-        except KeyError:
-            continue
-        if entry.pw_uid == 0:
-            raise ServerError(
-                f'PostgreSQL cannot run as user "{name}", who is root',
-                hint=f"Set {SERVER_USER_VARIABLE} to an unprivileged user.",
-            )
-        groups = tuple(os.getgrouplist(name, entry.pw_gid))
-        return ServerUser(name, entry.pw_uid, entry.pw_gid, groups)
-    raise ServerError(
-        f'there is no user "{asked or "nobody"}" to run the server as',
-        detail="PostgreSQL refuses to run as root.",
-        hint=f"Set {SERVER_USER_VARIABLE} to an unprivileged user, or run pgdrag as one.",
-    )
 
 
 def default_root(uid: int) -> Path:
@@ -173,10 +141,13 @@ class OwnerFile:
     pid: int
     postgres: Path
     socket_directory: Path
+    user: ServerUser | None = None
 
     def write(self, directory: Path) -> None:
         """Put the file into a cluster's directory."""
-        content = {name: str(value) for name, value in vars(self).items()}
+        content = {name: str(value) for name, value in vars(self).items() if name != "user"}
+        if self.user is not None and self.user.is_own:
+            content["own_user"] = str(self.user.uid)
         (directory / _OWNER).write_text(json.dumps(content), encoding="utf-8")
 
     @classmethod
@@ -185,7 +156,10 @@ class OwnerFile:
         try:
             content = json.loads((directory / _OWNER).read_text(encoding="utf-8"))
             return cls(
-                int(content["pid"]), Path(content["postgres"]), Path(content["socket_directory"])
+                int(content["pid"]),
+                Path(content["postgres"]),
+                Path(content["socket_directory"]),
+                own_user(int(content["own_user"])) if "own_user" in content else None,
             )
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -307,6 +281,18 @@ class Scratch:
             else:  # its owner lives, or another process has just removed it
                 owned.release()
         return taken
+
+    def hand_over(self, directory: Path, before: ServerUser) -> None:
+        """Make the server's user the owner of what belongs to another one in a directory, and of that."""
+        user = self.user
+        if user is None or user == before:
+            return
+        for _, directories, files, fd in os.fwalk(directory):
+            for name in (*directories, *files):
+                # A link to a file of somebody else's stays what it is.
+                if os.stat(name, dir_fd=fd, follow_symlinks=False).st_uid == before.uid:
+                    os.chown(name, user.uid, user.gid, dir_fd=fd, follow_symlinks=False)
+        self.give(directory)
 
     def make_private(self, path: Path) -> None:
         """Make a directory (0700) that belongs to the server's user."""

@@ -12,19 +12,19 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pgdrag.errors import DatasetDamaged, ServerError, StorageError
 from pgdrag.host.process_alive import locked
+from pgdrag.host.spawn import run
 from pgdrag.model import RestoreCost
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.copying import Copied, copy_data_directory, flush_file_system
 from pgdrag.servers.manifest import Manifest, is_due, put_off
 from pgdrag.servers.scratch import HALF_MADE_PREFIX, Scratch, storage_errors
-from pgdrag.servers.spawn import run
 
 _KEY = re.compile(rf"(?!{HALF_MADE_PREFIX})[A-Za-z0-9][A-Za-z0-9._-]{{0,127}}")
 _DESCRIPTION = "snapshot.json"
@@ -244,10 +244,12 @@ class SnapshotStore:
         unfinished = self.scratch.own_directory(self.scratch.snapshots, HALF_MADE_PREFIX)
         directory, data_directory = self._directory(key), unfinished.path / "data"
         try:
+            # Whatever runs as the server's user has no part in what later trials start from.
+            keeper = replace(self.scratch, user=None)
             with storage_errors("make a snapshot", self.scratch.snapshots):
-                self.scratch.make_private(data_directory)
+                keeper.make_private(data_directory)
                 copied = copy_data_directory(
-                    self.scratch, source, data_directory, purpose="make a snapshot"
+                    keeper, source, data_directory, purpose="make a snapshot"
                 )
                 accept(copied)
                 content = {

@@ -314,7 +314,7 @@ class ScratchDevice(Storage):
             return
 
         def all_gone() -> bool:
-            left = pids_within(self._number, user.uid)
+            left = pids_within(self._number, user)
             for pid in left:
                 send_signal(pid, signal.SIGKILL)
             return not left

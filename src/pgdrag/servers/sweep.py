@@ -6,10 +6,13 @@ the rest: kill -9, a crash, a power failure. Every command that makes a cluster 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 from pgdrag.errors import PgdragError
+from pgdrag.host.confinement import end_user
+from pgdrag.host.server_user import ServerUser, is_taken
 from pgdrag.servers.processes import kill_processes
 from pgdrag.servers.scratch import (
     CLUSTER_PREFIX,
@@ -64,19 +67,34 @@ def _swept(owned: OwnedDirectory, remove: Callable[[OwnedDirectory], str]) -> st
 
 def _remove_cluster(owned: OwnedDirectory) -> str:
     owner = OwnerFile.read(owned.path)
-    also = _end_cluster(owned.path)
+    also = end_cluster(owned.path)
     owned.remove()
     who = "" if owner is None else f" of process {owner.pid}, which is gone"
     return f'Removed cluster "{owned.path.name}"{who}{_list(also)}.'
 
 
-def _end_cluster(directory: Path) -> list[str]:
-    """End what runs of a cluster, and return what else was removed that lay outside of its directory."""
+def end_cluster(directory: Path) -> list[str]:
+    """End all that runs of the cluster of a dead process: its server, its clients, and what either forked.
+
+    Args:
+        directory: the cluster's own, which stays.
+
+    Returns:
+        What else was removed that lay outside of the directory, in words.
+
+    Raises:
+        ServerError: something runs still, or /proc does not show what runs.
+        OSError: what lies outside cannot be removed.
+    """
     owner = OwnerFile.read(directory)
     if owner is None:
         return []  # its owner died before it made anything else
     data_directory = directory / "data"
-    killed = kill_processes(data_directory, owner.postgres)
+    user = owner.user or _owner_of(data_directory)
+    killed = kill_processes(data_directory, owner.postgres, user)
+    # Its owner may have given up this cluster alone, and live.
+    if user is not None and user.is_own and not is_taken(user):
+        killed += end_user(user)
     also = [f"{killed} processes"] if killed else []
     if data_directory.exists():
         also += free_shared_memory(data_directory.stat())
@@ -86,6 +104,16 @@ def _end_cluster(directory: Path) -> list[str]:
     return also
 
 
+def _owner_of(data_directory: Path) -> ServerUser | None:
+    """Return who ran the servers of a directory; None: whoever runs this process."""
+    try:
+        place = data_directory.stat()
+    except OSError:
+        return None
+    is_own = place.st_uid == os.geteuid()
+    return None if is_own else ServerUser(str(place.st_uid), place.st_uid, place.st_gid)
+
+
 def _remove_half_made(owned: OwnedDirectory) -> str:
     owned.remove()
     return f'Removed half-made copy "{owned.path}".'
@@ -93,7 +121,7 @@ def _remove_half_made(owned: OwnedDirectory) -> str:
 
 def _end_servers(owned: OwnedDirectory) -> str:
     """End the servers on a scratch device; their clusters go with it, and may not be removable now."""
-    also = [x for directory in clusters_on_abandoned(owned) for x in _end_cluster(directory)]
+    also = [x for directory in clusters_on_abandoned(owned) for x in end_cluster(directory)]
     return f'Ended the servers on scratch device "{owned.path.name}"{_list(also)}.' if also else ""
 
 

@@ -123,6 +123,11 @@ class Workload(BaseModel, ABC):
         return True
 
     @property
+    def needs_superuser(self) -> bool:
+        """Whether it works as a superuser, whose SQL can run programs and read all files of the server's."""
+        return False
+
+    @property
     @abstractmethod
     def transactions(self) -> tuple[str, ...]:
         """The types of transactions that the driver counts, in its order."""

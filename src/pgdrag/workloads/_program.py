@@ -15,16 +15,20 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from psycopg.conninfo import make_conninfo
 
 from pgdrag.errors import DriverError
+from pgdrag.host.confinement import mark
+from pgdrag.host.spawn import clean_environment, spawn
 
 if TYPE_CHECKING:
     from pgdrag.driver.process import Target
+    from pgdrag.host.server_user import ServerUser
 
 # Enough for any summary; a program that prints without end must not fill the disk.
 LARGEST_OUTPUT_BYTES = 64 * 2**20
@@ -59,6 +63,7 @@ def run_program(
     environment: Mapping[str, str],
     timeout_s: float,
     purpose: str,
+    user: ServerUser | None = None,
 ) -> Ended:
     """Run a shell command to its end.
 
@@ -68,6 +73,7 @@ def run_program(
         environment: the whole environment.
         timeout_s: after that it is ended, with all of its process group.
         purpose: what it is to do, for messages: "the command", "its setup".
+        user: who runs it; None: whoever runs pgdrag.
 
     Raises:
         DriverError: it cannot be started, ran too long or printed too much.
@@ -75,14 +81,15 @@ def run_program(
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         started_s = time.monotonic()
         try:
-            process = subprocess.Popen(
+            _refuse_closed(Path(directory), purpose, user)
+            process = spawn(
                 ["/bin/sh", "-c", command],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=errors,
-                cwd=directory,
-                env=dict(environment),
-                start_new_session=True,
+                user=user,
+                cwd=Path(directory),
+                death_signal=signal.SIGKILL,
+                output=output,
+                errors=errors,
+                environment=environment,
             )
         except OSError as error:
             raise DriverError(f"could not start {purpose}: {error.strerror}") from error
@@ -109,13 +116,20 @@ def run_program(
         )
 
 
-def program_environment(target: Target, more: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a program: where the server is, and `more`.
+def program_environment(
+    target: Target, more: Mapping[str, str], also: Collection[str] = ()
+) -> dict[str, str]:
+    """Return the environment of a program: where the server is, `more`, and pgdrag's own as far as `also` names it.
 
-    The server's own programs (psql, pgbench), where they are known, come first on its PATH.
+    The server's own programs (psql, pgbench), where they are known, come first on its PATH. One that runs as a user of
+    pgdrag's own has its home beside the cluster.
     """
     place = {"host": target.host, "port": str(target.port), "user": target.user}
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    kept = clean_environment((*also, "HOME", "USER", "LOGNAME"))
+    if target.run_as is not None:
+        kept |= {"HOME": target.host, "USER": target.run_as.name, "LOGNAME": target.run_as.name}
+    if target.cluster is not None:
+        kept |= mark(target.cluster)
     own = {
         "PGHOST": target.host,
         "PGPORT": str(target.port),
@@ -127,6 +141,18 @@ def program_environment(target: Target, more: Mapping[str, str]) -> dict[str, st
         own["PATH"] = f"{target.bin_dir}:{os.environ.get('PATH', os.defpath)}"
     password = {} if target.password is None else {"PGPASSWORD": target.password}
     return {**kept, **own, **password, **more}
+
+
+def _refuse_closed(directory: Path, purpose: str, user: ServerUser | None) -> None:
+    if user is None:
+        return
+    found = directory.stat()
+    shift = 6 if found.st_uid == user.uid else 3 if found.st_gid in (user.gid, *user.groups) else 0
+    if not found.st_mode >> shift & 0o1:
+        raise DriverError(
+            f'user {user.name}, who runs {purpose} for root, cannot enter directory "{directory}"',
+            hint=f'Run chmod o+x "{directory}", or name another directory in the experiment file.',
+        )
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> resource.struct_rusage:

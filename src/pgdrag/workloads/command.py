@@ -51,6 +51,7 @@ class Command(Workload):
         "json_paths",
         "result_file",
         "directory",
+        "environment",
     )
 
     command: Annotated[str, Field(min_length=1)] = Field(
@@ -88,6 +89,14 @@ class Command(Workload):
     data_version: Annotated[int, Field(ge=1)] = Field(
         default=1, description="Raise it when setup makes another dataset by the same words"
     )
+    environment: tuple[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ...] = Field(
+        default=(),
+        description="Variables of pgdrag's environment that the shell is given, such as JAVA_HOME",
+    )
+    superuser: bool = Field(
+        default=False,
+        description="Connect as a superuser, as programs do that make databases or extensions",
+    )
     directory: str = Field(
         default="",
         validate_default=True,
@@ -109,6 +118,11 @@ class Command(Workload):
         profile = PROFILES.get(str(parameters.get("profile")))
         counts = f". What it counts: {profile.counts}" if profile else ""
         return super().words(given) + counts
+
+    @property
+    def needs_superuser(self) -> bool:
+        """Only where the experiment file says so."""
+        return self.superuser
 
     @property
     def transactions(self) -> tuple[str, ...]:
@@ -240,9 +254,12 @@ class Command(Workload):
         return run_program(
             command,
             directory=self.directory,
-            environment=program_environment(target, {"PGDRAG_PHASE": purpose, **more}),
+            environment=program_environment(
+                target, {"PGDRAG_PHASE": purpose, **more}, self.environment
+            ),
             timeout_s=timeout_s,
             purpose=f"the {purpose} command",
+            user=target.run_as,
         )
 
     @property
@@ -273,7 +290,7 @@ class ProgramDriving:
             DriverError: it failed or ran too long.
         """
         if self._load.warm_up_s > 0:
-            with tempfile.TemporaryDirectory(prefix="pgdrag-results-") as results:
+            with self._results() as results:
                 # The same transactions would be cheaper the second time.
                 self._run("warm-up", self._load.warm_up_s, self._seed ^ 1, results)
 
@@ -284,7 +301,7 @@ class ProgramDriving:
             DriverError: it failed, ran too long, or its result cannot be read.
         """
         asked_s, reading = self._load.measure_s, self._command.reading
-        with tempfile.TemporaryDirectory(prefix="pgdrag-results-") as results:
+        with self._results() as results:
             ended = self._run("measure", asked_s, self._seed, results)
             try:
                 text = _result(reading.result_file, Path(results), ended)
@@ -295,6 +312,13 @@ class ProgramDriving:
                     detail=ended.said or "It printed nothing.",
                 ) from None
         return _measurement(figures, ended, self._command.transactions[0], self._load)
+
+    @contextmanager
+    def _results(self) -> Iterator[str]:
+        with tempfile.TemporaryDirectory(prefix="pgdrag-results-") as results:
+            if (user := self._target.run_as) is not None:
+                os.chown(results, user.uid, user.gid)
+            yield results
 
     def _run(self, purpose: str, seconds: float, seed: int, results: str) -> Ended:
         rate_per_s = self._load.rate_per_s

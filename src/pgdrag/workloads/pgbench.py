@@ -95,6 +95,10 @@ class Pgbench(Workload):
         description="Attempts at a transaction that meets a serialization failure or deadlock; 0: no limit",
     )
     allow_shell: bool = Field(default=False, description=r"Let scripts run programs by \shell")
+    superuser: bool = Field(
+        default=False,
+        description="Connect as a superuser; its SQL can run programs and read the server's files",
+    )
     fillfactor: Annotated[int, Field(ge=10, le=100)] = Field(
         default=100, description="Of the tables"
     )
@@ -123,6 +127,11 @@ class Pgbench(Workload):
     def changes_data(self) -> bool:
         """Only scripts that are known to read leave the tables as they were."""
         return any(script.text != builtin_script("select-only").text for script in self.scripts)
+
+    @property
+    def needs_superuser(self) -> bool:
+        """Only where the experiment file says so."""
+        return self.superuser
 
     @property
     def transactions(self) -> tuple[str, ...]:

@@ -16,10 +16,10 @@ import psycopg
 from pgdrag.errors import ServerError
 from pgdrag.horizon.holders import WATCHER_NAME, Held, Holder, HoldPlace, whole_setting
 from pgdrag.horizon.holders.session import HeldSession, open_session, wait_until_seen, words_of
+from pgdrag.host.spawn import run
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import full_disk
 from pgdrag.servers.server_log import is_full_disk
-from pgdrag.servers.spawn import run
 
 BACKUP_TIMEOUT_S = 600.0
 START_TIMEOUT_S = 120.0

@@ -14,30 +14,24 @@ import queue
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from pgdrag.errors import ServerError
 from pgdrag.host.programs import Ran
+from pgdrag.host.server_user import ServerUser
 
 # How a child ends that could not become the program, as a shell's does.
 NOT_STARTED = 127
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
+# What servers and their clients may know of the environment: where programs and libraries are, and how memory is
+# allocated. Whatever SQL can read there must not be a secret.
+_KEPT = frozenset({"PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "GLIBC_TUNABLES", "TMPDIR"})
+_KEPT_PREFIX = "MALLOC_"
 # Loaded before any fork: the child of a threaded process must not load libraries.
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-@dataclass(frozen=True)
-class ServerUser:
-    """The unprivileged user that runs servers for root."""
-
-    name: str
-    uid: int
-    gid: int
-    groups: tuple[int, ...]
 
 
 def spawn(
@@ -48,13 +42,19 @@ def spawn(
     death_signal: signal.Signals,
     output: IO[bytes] | int,
     stdin: int = subprocess.DEVNULL,
+    errors: IO[bytes] | int = subprocess.STDOUT,
+    environment: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
     control_groups: Sequence[Path] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a program in its own session, which gets `death_signal` when this process dies.
 
+    No set-user-ID program gives it, or what it starts, more rights than it has.
+
     Args:
         user: who runs it; None: whoever runs this process.
-        output: where both its streams go.
+        output: where both its streams go, its errors unless `errors` names another place.
+        environment: all of it; None: `clean_environment`.
         control_groups: directories of groups that it is in from its first instruction on, so that all
             memory it touches is counted there. Where one refuses it, the program ends with
             `NOT_STARTED`, and says why where its output goes.
@@ -76,9 +76,8 @@ def spawn(
                 os.write(2, f'pgdrag: could not enter control group "{group}": {reason}\n'.encode())
                 os._exit(NOT_STARTED)
         if user is not None:
-            os.setgroups(user.groups)
-            os.setgid(user.gid)
-            os.setuid(user.uid)
+            _become(user)
+        _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         # After the change of user, which would clear the setting.
         _libc.prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
         if os.getppid() != parent:  # it died before the line above: no signal will come
@@ -96,10 +95,11 @@ def spawn(
                 [str(part) for part in argv],
                 stdin=stdin,
                 stdout=output,
-                stderr=subprocess.STDOUT,
+                stderr=errors,
                 cwd=cwd,
-                env=server_environment(),
+                env=clean_environment() if environment is None else dict(environment),
                 start_new_session=True,
+                pass_fds=pass_fds,
                 preexec_fn=lambda: prepare(doors),
                 umask=0o077,
             )
@@ -114,8 +114,9 @@ def run(
     cwd: Path = Path("/"),
     timeout_s: float,
     text: str = "",
+    environment: Mapping[str, str] | None = None,
 ) -> Ran:
-    """Run a program to its end with `text` on its standard input.
+    """Run a program to its end with `text` on its standard input, and `environment` as of `spawn`.
 
     Raises:
         ServerError: it cannot be executed, or did not end within `timeout_s` (it is killed then).
@@ -129,6 +130,7 @@ def run(
             death_signal=signal.SIGKILL,
             output=subprocess.PIPE,
             stdin=subprocess.PIPE,
+            environment=environment,
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise ServerError(f'cannot execute "{program}": {error}') from error
@@ -144,17 +146,48 @@ def run(
     return Ran(process.returncode, output.decode(errors="replace"))
 
 
-def server_environment() -> dict[str, str]:
-    """The environment without what would change a server's or a client's behaviour.
+def end_all(user: ServerUser) -> None:
+    """End all processes of a user of pgdrag's own at once, in sight or not.
 
-    PG* variables name other servers and options; the locale changes the words of messages.
+    Raises:
+        ServerError: this process may not become that user.
     """
+    assert user.is_own, f"others may run processes as {user.name}"
+
+    def end() -> None:
+        _become(user)
+        # Whoever may signal more than this user's processes would end all of this machine's.
+        if os.getresuid() == (user.uid,) * 3 and user.uid > 0:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+            os._exit(0)
+        os._exit(NOT_STARTED)
+
+    # It never becomes a program.
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(["/nowhere"], preexec_fn=end, start_new_session=True)
+
+    try:
+        status = _on_starter_thread(start).wait()
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ServerError(f"cannot run as user {user.name}: {error}") from error
+    assert status == 0, f"did not become user {user.name}"
+
+
+def clean_environment(also: Collection[str] = ()) -> dict[str, str]:
+    """What programs of an experiment may know of the environment, with variables named; messages are in English."""
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("PG", "LC_")) and name not in {"LANG", "LANGUAGE", "TZ"}
+        if name in _KEPT or name in also or name.startswith(_KEPT_PREFIX)
     }
     return {**kept, "LC_ALL": "C"}
+
+
+def _become(user: ServerUser) -> None:
+    os.setgroups(user.groups)
+    os.setresgid(user.gid, user.gid, user.gid)
+    os.setresuid(user.uid, user.uid, user.uid)
 
 
 _Requests = queue.SimpleQueue[

@@ -1,0 +1,192 @@
+"""What belongs to a cluster is known and ended, whatever it does, and it is told nothing that it need not know."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from capabilities import CAP_SYS_PTRACE, without
+from pgdrag.errors import ServerError
+from pgdrag.host import process_sight, server_user
+from pgdrag.host.confinement import end_user, mark, marked_pids
+from pgdrag.host.process_alive import stat_fields, wait_until
+from pgdrag.host.process_sight import all_pids, link_of, pids_of, seeing_as
+from pgdrag.host.server_user import OWN_NUMBERS, ServerUser
+from pgdrag.host.spawn import clean_environment, end_all, run, spawn
+from pgdrag.servers.processes import Postmaster, kill_processes
+
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+# Forks twice, leaves its session, and forgets where it came from.
+DAEMON = "setsid sh -c 'env -i sleep 1000 3>&- & echo $! >&3' 3>&1 >/dev/null 2>&1 </dev/null &"
+
+
+@contextmanager
+def living(user: ServerUser | None, *, environment: dict[str, str] | None = None) -> Iterator[int]:
+    process = spawn(
+        ["sleep", "1000"],
+        user=user,
+        cwd=Path("/"),
+        death_signal=signal.SIGKILL,
+        output=subprocess.DEVNULL,
+        environment=environment,
+    )
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerUser]:
+    """A user that not even this process's other tests have."""
+    monkeypatch.delenv(server_user.SERVER_USER_VARIABLE, raising=False)
+    monkeypatch.setattr(server_user, "_taken", None)
+    found = server_user.server_user()
+    assert found is not None
+    yield found
+    end_all(found)
+
+
+@root_only
+def test_servers_run_as_a_user_that_nobody_else_has(own: ServerUser) -> None:
+    assert own.is_own
+    assert own == server_user.server_user()
+    with pytest.raises(KeyError):
+        pwd.getpwuid(own.uid)
+    assert pids_of(own) == []
+    code = "from pgdrag.host.server_user import server_user; print(server_user().uid)"
+    environment = {**os.environ, server_user.SERVER_USER_VARIABLE: ""}
+    other = subprocess.check_output([sys.executable, "-c", code], env=environment)
+    assert int(other) != own.uid
+
+
+@root_only
+def test_a_number_that_another_pgdrag_has_is_left_to_it(
+    own: ServerUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = server_user._taken
+    free = own.uid + 1 if own.uid + 1 in OWN_NUMBERS[0] else own.uid - 1
+    monkeypatch.setattr(server_user, "_taken", None)
+    monkeypatch.setattr(server_user, "_candidates", lambda: iter([own.uid, free]))
+    assert held is not None
+    assert server_user.server_user() == server_user.own_user(free)
+
+
+@pytest.mark.parametrize(
+    ("numbers_map", "chosen"),
+    [
+        ("         0          0 4294967295\n", OWN_NUMBERS[0]),
+        ("         0     100000      65536\n", OWN_NUMBERS[1]),  # a container without root's rights
+        ("         0       1000          1\n         1     100000      65536\n", OWN_NUMBERS[1]),
+        ("         0       1000          1\n", None),
+        (None, OWN_NUMBERS[0]),  # a kernel without user namespaces
+    ],
+)
+def test_a_container_has_only_the_numbers_that_it_maps(
+    numbers_map: str | None, chosen: range | None, tmp_path: Path
+) -> None:
+    if numbers_map is not None:
+        (tmp_path / "map").write_text(numbers_map)
+    mapped = [x for x in OWN_NUMBERS if server_user._are_mapped(x, tmp_path / "map")]
+    assert next(iter(mapped), None) == chosen
+
+
+@root_only
+def test_what_hides_and_forgets_its_origin_ends_with_its_user(own: ServerUser) -> None:
+    told = run(["sh", "-c", DAEMON], user=own, timeout_s=30)
+    daemon = int(told.output)
+    assert stat_fields(daemon) is not None, "it survived those who started it"
+    assert pids_of(own) == [daemon]
+    assert end_user(own) == 1
+    assert stat_fields(daemon) is None
+
+
+@root_only
+def test_what_cannot_be_seen_is_ended_all_the_same(
+    own: ServerUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with living(own) as pid:
+        monkeypatch.setattr("pgdrag.host.confinement.hides_processes", lambda: True)
+        monkeypatch.setattr("pgdrag.host.confinement.pids_of", lambda _: [])
+        assert end_user(own) == 0
+        assert wait_until(lambda: stat_fields(pid) is None, 10)
+
+
+def test_a_user_that_others_have_is_never_ended_as_a_whole() -> None:
+    with pytest.raises(AssertionError, match="others may run processes"):
+        end_all(ServerUser("nobody", 65534, 65534))
+    with pytest.raises(ValueError, match="1000 is not the number"):
+        server_user.own_user(1000)
+
+
+def test_where_others_have_the_user_a_mark_tells(tmp_path: Path) -> None:
+    user = None if os.geteuid() else ServerUser("nobody", 65534, 65534)
+    environment = {**clean_environment(), **mark(tmp_path)}
+    with (
+        living(user, environment=environment) as pid,
+        living(user) as other,
+        living(user, environment=mark(tmp_path / "another")) as another,
+    ):
+        assert wait_until(lambda: marked_pids(tmp_path, user) == [pid], 10)
+        assert kill_processes(tmp_path, Path("/nowhere/postgres"), user) == 1
+        assert wait_until(lambda: stat_fields(pid) is None, 10)
+        assert None not in (stat_fields(other), stat_fields(another))
+
+
+@root_only
+def test_root_of_a_container_sees_what_its_servers_run(own: ServerUser) -> None:
+    with living(own) as pid, without(CAP_SYS_PTRACE):
+        assert wait_until(lambda: pids_of(own) == [pid], 10)
+        assert link_of(pid, "exe") == "", "the kernel does not tell root"
+        with seeing_as(own):
+            assert wait_until(lambda: Path(link_of(pid, "exe")).name in ("sleep", "busybox"), 10)
+            assert link_of(pid, "cwd") == "/"
+            assert os.getpid() in all_pids()
+        assert os.access("/root", os.W_OK) or not Path("/root").exists(), "it is root again"
+
+
+def test_that_nothing_is_seen_is_not_taken_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_sight, "_PROC", tmp_path)
+    with pytest.raises(ServerError, match="cannot see which processes run"):
+        kill_processes(tmp_path, Path("/nowhere/postgres"), None)
+
+
+def test_a_crash_is_known_from_the_lock_file_where_no_process_is_in_sight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pgdrag.servers.processes.server_processes", lambda *_: [])
+    server = Postmaster(tmp_path, Path("/nowhere/postgres"))
+    lines = ["4711", "/data", "1700000000", "5432", "/socket", "", "  1234  1", "ready"]
+    (tmp_path / "postmaster.pid").write_text("\n".join(lines))
+    before = server.life()
+    assert server.life() == before
+    lines[6] = "  1234  2"  # another segment of shared memory
+    (tmp_path / "postmaster.pid").write_text("\n".join(lines))
+    assert server.life() != before
+
+
+def test_programs_of_an_experiment_are_told_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("PGPASSWORD", "secret")
+    monkeypatch.setenv("LC_MESSAGES", "de_DE")
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
+    seen = run(["env"], user=None, timeout_s=30).output.splitlines()
+    assert not [line for line in seen if "secret" in line]
+    assert {"LC_ALL=C", "MALLOC_ARENA_MAX=2", f"PATH={os.environ['PATH']}"} <= set(seen)
+    assert "LC_MESSAGES=de_DE" not in seen
+
+
+def test_no_program_gets_more_rights_than_it_has() -> None:
+    status = run(["cat", "/proc/self/status"], user=None, timeout_s=30).output
+    assert "NoNewPrivs:\t1" in status
