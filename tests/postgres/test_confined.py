@@ -14,6 +14,7 @@ import pytest
 from living import is_alive
 
 from capabilities import CAP_SYS_PTRACE, without
+from pgdrag.factors.programs import programs_of
 from pgdrag.host.process_alive import wait_until
 from pgdrag.model import Outcome, Result, Treatment, Trial, WorkloadSpec
 from pgdrag.model.events import Event, PhaseStarted, ignore
@@ -46,6 +47,7 @@ def run(
     bench: ServerTrialRunner, listen: Callable[[Event], None] = ignore, **parameters: object
 ) -> Result:
     spec = WorkloadSpec("pgbench", parameters)
+    bench.allow(x.key for x in programs_of(spec, ()))
     return run_trial(Trial(1, 1, 1, Treatment("T"), spec, LOAD, seed=7), bench, listen)
 
 

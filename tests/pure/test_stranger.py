@@ -56,6 +56,10 @@ TRICKS = {
     + SHELL_SCRIPT.format("SELECT 1;\n  \\ SetShell x \\\n touch {mark}")
     + "\n"
     + RUNGS,
+    "SQL of a superuser": '[workload]\nkind = "pgbench"\nsuperuser = true\n'
+    + SHELL_SCRIPT.format("COPY (SELECT 1) TO PROGRAM 'touch {mark}'")
+    + "\n"
+    + RUNGS,
     "programs in the server's place": '[workload]\nkind = "tpcc"\n[baseline.server]\npostgres = "{evil}"\n'
     + RUNGS,
     "programs in a rung's server's place": '[workload]\nkind = "tpcc"\n'

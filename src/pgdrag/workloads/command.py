@@ -193,7 +193,10 @@ class Command(Workload):
             "put load on the server": self.command,
             "check the dataset": self.check,
         }
-        return tuple(Program(x, text, self.directory) for x, text in written.items() if text)
+        passed = f"given {', '.join(self.environment)}" if self.environment else ""
+        return tuple(
+            Program(x, text, self.directory, around=passed) for x, text in written.items() if text
+        )
 
     def populate(self, loading: Loading) -> None:
         """Run `setup`.

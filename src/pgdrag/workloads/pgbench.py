@@ -173,7 +173,24 @@ class Pgbench(Workload):
             run_setup(self.setup, loading.target)
 
     def programs(self) -> tuple[Program, ...]:
-        """Return the lines of scripts that run something, or look so."""
+        """Return the lines of scripts that run something, or look so; and all SQL of a superuser, which may."""
+        return self._superusers_sql() + self._shell_lines()
+
+    def _superusers_sql(self) -> tuple[Program, ...]:
+        if not self.superuser:
+            return ()
+        texts = {f'script "{x.name}"': x.text for x in self.scripts if not x.is_builtin}
+        return tuple(
+            Program(
+                f"be {name} of a superuser, whose SQL can run programs",
+                text.strip(),
+                around=json.dumps(self.variables),
+            )
+            for name, text in {**texts, "setup": self.setup}.items()
+            if text.strip()
+        )
+
+    def _shell_lines(self) -> tuple[Program, ...]:
         if not self.allow_shell:
             return ()
         return tuple(
