@@ -25,6 +25,14 @@ for number in (signal.SIGINT, signal.SIGHUP):
 HOST_LOCK = Path("/var/tmp/pgdrag-test-host.lock")
 
 
+@pytest.fixture(scope="module")
+def any_value() -> Iterator[None]:
+    """Any file may stand for one of the kernel's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pgdrag.host.undo.written_value.PLACES", ("/",))
+        yield
+
+
 @pytest.fixture
 def host_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[UndoJournal]:
     """The undo journal of a test that changes the operating system, as no other test does meanwhile."""

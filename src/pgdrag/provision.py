@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -178,12 +178,11 @@ class Provision:
         return self._is_cold or _treats_host(treatment.levels)
 
     def close(self) -> None:
-        """Remove the cluster that the last trial left, if it did, and the scratch devices."""
-        try:
-            self.remove_kept()
-        finally:
+        """Remove the cluster that the last trial left, if it did, and the scratch devices, each by itself."""
+        with ExitStack() as stack:
             for spec in list(self._devices):
-                self._remove_device(spec)
+                stack.callback(self._remove_device, spec)
+            stack.callback(self.remove_kept)
 
     @contextmanager
     def storage(self, treatment: Treatment) -> Iterator[Storage]:

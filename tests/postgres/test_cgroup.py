@@ -27,6 +27,7 @@ from pgdrag.model import Level, Outcome, Result, Treatment, Trial, WorkloadSpec
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.cluster import Cluster
 from pgdrag.trial import ServerTrialRunner, run_trial
+from stand_ins import NO_GUARDIAN
 
 SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=1, budget_s=4, min_commits=1)
 MEMORY = hierarchy_with("memory", hierarchies())
@@ -201,7 +202,9 @@ def test_a_program_that_may_not_enter_a_group_says_so(cluster: Cluster, tmp_path
         )
 
 
-ABANDONING = """
+ABANDONING = (
+    NO_GUARDIAN
+    + """
 import json, os, signal, sys
 from pathlib import Path
 from pgdrag.host.control_groups import hierarchies, hierarchy_with, new_name
@@ -215,6 +218,7 @@ if sys.argv[1] == "made":
 print(json.dumps(str(group)), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
+)
 
 
 @pytest.mark.parametrize("when", ["made", "noted only"])

@@ -20,7 +20,7 @@ from pgdrag.findings.holds.analysis import replay_finding
 from pgdrag.horizon.distribution_file import inlined, read_distribution
 from pgdrag.host.process_alive import wait_until
 from pgdrag.host.undo import UNDO_VARIABLE, UndoJournal
-from pgdrag.host.undo.prepared_transaction import PreparedTransaction
+from pgdrag.host.undo.prepared_transaction import GID_PREFIX, PreparedTransaction
 from pgdrag.model import Level, Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.model.events import ignore
 from pgdrag.model.load import LoadProfile
@@ -30,6 +30,7 @@ from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot
 from pgdrag.stats.hold_lengths import SeenHold, distance
 from pgdrag.trial import ServerTrialRunner, run_trial
+from stand_ins import kill_with_guardian
 
 HOLDERS = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'pgdrag horizon hold until %'"
 PREPARED = "SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'pgdrag horizon holder %'"
@@ -194,7 +195,7 @@ def test_a_prepared_transaction_is_rolled_back_at_the_end(server: Cluster, tmp_p
 def test_after_kill_9_restore_rolls_it_back(server: Cluster, tmp_path: Path) -> None:
     undo = {UNDO_VARIABLE: str(tmp_path)}
     process = started(server, "--kind", "prepared", **undo)
-    process.kill()
+    kill_with_guardian(process)
     process.communicate()
     assert asked(server, PREPARED) == 1
     noted = (tmp_path / "undo.jsonl").read_text()
@@ -211,11 +212,13 @@ def test_one_on_a_server_that_is_gone_stays_noted_with_the_statement(
 ) -> None:
     monkeypatch.setenv(UNDO_VARIABLE, str(tmp_path / "undo"))
     journal = UndoJournal.open()
-    change = PreparedTransaction("o'clock", f"host={tmp_path} dbname=x", 'database "x"')
+    change = PreparedTransaction(
+        f"{GID_PREFIX} o'clock", f"host={tmp_path} dbname=x", 'database "x"'
+    )
     noted = journal.note(change)
     found = journal.restore(noted)
     assert found.state == "failed"
-    assert "End it there with: ROLLBACK PREPARED 'o''clock'" in found.sentence
+    assert "End it there with: ROLLBACK PREPARED 'pgdrag horizon holder o''clock'" in found.sentence
     assert "No such file or directory" in found.sentence
     assert [step.change for step in journal.steps()] == [change]
     journal.take_warnings()

@@ -20,6 +20,7 @@ from pgdrag.host.process_alive import wait_until
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.sweep import sweep
+from stand_ins import kill_with_guardian
 
 pytestmark = pytest.mark.postgres
 SOURCE = Path(__file__).parents[2] / "src"
@@ -103,7 +104,7 @@ def test_the_next_command_sweeps_the_primary_and_the_standby_of_a_run_that_was_k
         assert len(postmasters) == 2
         assert all(map(is_alive, postmasters))
     finally:
-        process.kill()
+        kill_with_guardian(process)
         outcome(process)
     status, out, err = outcome(start("clean", **places))
     assert status == 0, err

@@ -147,7 +147,7 @@ def test_the_sections_are_drawn(place: Place, report: dict[str, Any]) -> None:
 
 def test_the_undo_leaves_nothing(place: Place, report: dict[str, Any]) -> None:
     assert (place.undo / "undo.jsonl").read_bytes() == b""
-    assert list(place.scratch.glob("ballast-*")) == []
+    assert list(place.scratch.glob("pgdrag-ballast-*")) == []
 
 
 def test_the_run_is_still_reported_without_the_package(

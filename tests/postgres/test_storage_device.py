@@ -29,13 +29,14 @@ from devices import (
 from pgdrag.errors import ScratchDeviceError, StorageError, UsageError
 from pgdrag.host.loop_devices import attach, detach, devices_on, uses_direct_io
 from pgdrag.host.mounts import kernel_messages, mount, mount_at, remount, unmount
-from pgdrag.host.programs import run_program
+from pgdrag.host.programs import find_program, run_program
 from pgdrag.host.undo import UndoJournal
 from pgdrag.host.undo.remount import Remount
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.storage import ScratchDevice
 from pgdrag.servers.storage_spec import StorageSpec
 from pgdrag.servers.sweep import sweep_devices
+from stand_ins import NO_GUARDIAN
 
 pytestmark = needs_devices
 
@@ -397,7 +398,61 @@ def test_a_device_that_is_held_is_refused_whatever_is_allowed(base, journal, loo
         os.close(held)
 
 
-DIES_AFTER = """
+SIGNALLED = """
+import os, sys
+from pathlib import Path
+import pgdrag.cli.place
+from pgdrag.cli.ending import run_to_end
+from pgdrag.host.undo import UndoJournal
+from pgdrag.servers.scratch import Scratch
+from pgdrag.servers.storage import ScratchDevice
+from pgdrag.servers.storage_spec import StorageSpec
+
+def command():
+    base = Scratch.open(Path(sys.argv[1]))
+    ScratchDevice.make(StorageSpec.of({"size": sys.argv[2]}), base, UndoJournal.open()).remove()
+
+run_to_end(command)
+"""
+# As another process would, in the moment in which the program has done its work.
+SIGNALLING = """#!/bin/sh
+{program} "$@"
+status=$?
+kill -TERM $PPID
+exit $status
+"""
+
+
+@pytest.mark.parametrize("name", ["losetup", "mkfs.ext4", "mount", "umount"])
+def test_sigterm_as_a_program_ends_leaves_nothing_and_ends_with_130(
+    base: Scratch, tmp_path: Path, name: str
+) -> None:
+    """Faults 13 and 14: between mount and the next line, and while it is unmounted."""
+    program = find_program(name)
+    if program is None:
+        pytest.skip(f"there is no {name}")
+    signalling = tmp_path / "bin" / name
+    signalling.parent.mkdir()
+    signalling.write_text(SIGNALLING.format(program=program))
+    signalling.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{signalling.parent}:{os.environ['PATH']}",
+        "PGDRAG_UNDO": str(tmp_path / "undo"),
+    }
+    argv = [sys.executable, "-c", SIGNALLED, str(base.root), str(SIZE)]
+    done = subprocess.run(
+        argv, timeout=120, check=False, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr
+    assert left_of_devices(base) == []
+    assert (tmp_path / "undo" / "undo.jsonl").read_bytes() == b""
+
+
+DIES_AFTER = (
+    NO_GUARDIAN
+    + """
 import os, signal, sys
 from pathlib import Path
 from pgdrag.servers.scratch import Scratch
@@ -419,6 +474,7 @@ device = storage.ScratchDevice.make(
 )
 os.kill(os.getpid(), signal.SIGKILL)
 """
+)
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -37,6 +36,7 @@ from pgdrag.model.load import LoadProfile
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.scratch import Scratch
 from pgdrag.trial import ServerTrialRunner
+from stand_ins import kill_with_guardian
 
 pytestmark = needs_devices
 
@@ -272,8 +272,9 @@ def test_somebodys_disk_is_remounted_by_consent_and_put_back_exactly(
         assert "is not pgdrag's to remount" in found["R1"].reason
 
 
+@pytest.mark.parametrize("kill", [subprocess.Popen.kill, kill_with_guardian])
 def test_a_run_that_is_killed_leaves_nothing_to_the_next_start(
-    own: Scratch, tmp_path: Path
+    own: Scratch, tmp_path: Path, kill: Callable[[subprocess.Popen[str]], None]
 ) -> None:
     file = tmp_path / "on-a-device.toml"
     file.write_text(EXPERIMENT)
@@ -285,13 +286,14 @@ def test_a_run_that_is_killed_leaves_nothing_to_the_next_start(
     run = start("run", file, **places)
     servers = own.storage.glob
     assert wait_until(lambda: bool(list(servers("*/mount/clusters/*/data/postmaster.pid"))), 120)
-    os.kill(run.pid, signal.SIGKILL)
+    kill(run)
     run.wait()
-    run.communicate()
-    assert left_of_devices(own)
-    status, out, err = outcome(start("clean", **places))
-    assert status == 0, err
-    assert "Removed scratch device" in out
+    said = run.communicate()[1]  # its guardian's last words, too
+    if kill is kill_with_guardian:
+        assert left_of_devices(own)
+        status, said, err = outcome(start("clean", **places))
+        assert status == 0, err
+    assert "Removed scratch device" in said
     assert left_of_devices(own) == []
 
 

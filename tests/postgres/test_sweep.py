@@ -19,6 +19,7 @@ from pgdrag.servers.processes import send_signal
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot
 from pgdrag.servers.sweep import sweep
+from stand_ins import NO_GUARDIAN
 
 pytestmark = pytest.mark.postgres
 SOURCE = Path(__file__).parents[2] / "src"
@@ -35,7 +36,9 @@ def scratch_root(open_directory: Path, request: pytest.FixtureRequest) -> Iterat
 Held = tuple[subprocess.Popen[str], list[str]]
 Hold = Callable[..., contextlib.AbstractContextManager[Held]]
 
-HOLDER = """
+HOLDER = (
+    NO_GUARDIAN
+    + """
 import sys, time
 from pathlib import Path
 from pgdrag.servers.binaries import find_binaries
@@ -51,6 +54,7 @@ pids = [str(each.pid) for each in cluster.server_pids()]
 print(cluster.directory, cluster.socket_directory, *pids, sep="\t", flush=True)
 time.sleep(120)
 """
+)
 
 
 @pytest.fixture

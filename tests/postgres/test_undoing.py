@@ -29,6 +29,7 @@ from pgdrag.model import (
 from pgdrag.model.events import Event, PhaseStarted, ignore
 from pgdrag.servers.scratch import Scratch
 from pgdrag.trial import ServerTrialRunner
+from stand_ins import kill_with_guardian
 
 THRESHOLD = Path("/proc/sys/vm/extfrag_threshold")
 # Not what the kernel has: tests that were killed may have left one of them.
@@ -47,6 +48,8 @@ setting = {{ work_mem = "8MB" }}
 load = {{ connections = 1, warm_up_s = 0, measure_s = 60 }}
 """
 START_TIMEOUT_S = 120
+# It takes about a second; the machine may be busy with other tests.
+GUARDIAN_TIMEOUT_S = 30
 
 
 @pytest.fixture
@@ -114,8 +117,17 @@ def test_a_signal_ends_the_run_and_further_ones_do_not_disturb_the_undoing(
     assert (Path(os.environ["PGDRAG_UNDO"]) / "undo.jsonl").read_bytes() == b""
 
 
-def test_after_kill_9_restore_puts_it_back(before, running):
+def test_after_kill_9_its_guardian_puts_it_back_though_nobody_starts_pgdrag(before, running):
+    """Fault 12."""
     running.kill()
+    assert wait_until(lambda: shown_value(THRESHOLD) == before, GUARDIAN_TIMEOUT_S)
+    said = running.communicate()[1]  # it ends, too
+    assert f"{THRESHOLD} was restored from {VALUE} to {before}" in said
+    assert (Path(os.environ["PGDRAG_UNDO"]) / "undo.jsonl").read_bytes() == b""
+
+
+def test_after_the_end_of_both_restore_puts_it_back(before, running):
+    kill_with_guardian(running)
     running.wait()
     assert shown_value(THRESHOLD) == VALUE
     command = [sys.executable, "-m", "pgdrag", "restore"]

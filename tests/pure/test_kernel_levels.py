@@ -15,6 +15,7 @@ from pgdrag.host.undo.written_value import write_value
 from pgdrag.model import Level
 from pgdrag.servers.settings import SettingsCatalog
 
+pytestmark = pytest.mark.usefixtures("any_value")
 NOTHING = SettingsCatalog(180000, {})
 HERE = Here(NOTHING, NOTHING)
 

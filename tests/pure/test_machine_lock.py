@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +22,9 @@ from pgdrag.cli import load_command
 from pgdrag.cli.options import LONGEST_WAIT_S
 from pgdrag.errors import UsageError
 from pgdrag.host import machine_lock
+from pgdrag.host.kernel_lock import KernelLock
 from pgdrag.host.machine_lock import MACHINE_VARIABLE, measuring_alone
+from pgdrag.host.trusted_path import user_name
 from pgdrag.units import format_duration
 
 # As `pgdrag compare …` would look, with a connection string that is nobody's business.
@@ -87,6 +95,143 @@ def test_waiting_ends_with_an_interrupt(holder: subprocess.Popen[str]) -> None:
     with pytest.raises(KeyboardInterrupt), measuring_alone(60, interrupt):
         pass
     assert machine_lock.measuring_pid() == holder.pid
+
+
+NAMELESS = "import os; os.environ.pop('PGDRAG_MACHINE', None)\n"
+TRY = (
+    NAMELESS
+    + """
+from pgdrag.errors import UsageError
+from pgdrag.host import process_alive, kernel_lock, machine_lock
+process_alive._FORKED_CHILD_S = 0.1  # nobody here is between fork and exec
+machine_lock._address = lambda: "\\0" + NAME
+kernel_lock.KernelLock.__init__ = of_a_test
+try:
+    with machine_lock.measuring_alone(): print("measured")
+except UsageError as error: print(error.message, error.detail, error.hint, sep="\\n")
+"""
+)
+
+
+class Machine:
+    """A machine of a test's own: its name, and a file in the place of the kernel's namespace.
+
+    The real lock is everybody's on this kernel; `test_the_lock_of_a_kernel` takes it for a moment.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.name = f"pgdrag-test-{os.getpid()}-{directory.name}"
+        self.lock = directory / "namespace"
+        self.lock.touch()
+        self.lock.chmod(0o644)
+        directory.chmod(0o755)
+
+    def measuring(self, *wrapper: str) -> str:
+        """Try to measure in another process, begun by another program; return what it says."""
+        prelude = (
+            f"NAME = {self.name!r}\n"
+            "def of_a_test(lock, namespace):\n"
+            f"    import os; lock._fd = os.open({str(self.lock)!r}, os.O_RDONLY)\n"
+        )
+        command = [*wrapper, sys.executable, "-c", prelude + TRY]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return done.stdout
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    # Not pytest's directory, which keeps other users out.
+    with tempfile.TemporaryDirectory(prefix="pgdrag-test-", dir="/var/tmp") as directory:
+        yield Machine(Path(directory))
+
+
+def test_alone_one_measures(machine: Machine) -> None:
+    assert machine.measuring() == "measured\n"
+
+
+def test_one_in_another_network_namespace_is_seen(machine: Machine) -> None:
+    needs("unshare", "--net", "true")
+    with machine.lock.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        said = machine.measuring("unshare", "--net")
+        assert f"another pgdrag is measuring on this machine (process {os.getpid()}" in said
+        # Nor does a container see whose lock it is.
+        said = machine.measuring("unshare", "--net", "--pid", "--fork", "--mount-proc")
+        assert "(a process that is not seen from here)" in said
+        assert "It runs in another container" in said
+    assert machine.measuring("unshare", "--net") == "measured\n"
+
+
+def test_another_user_who_took_the_name_is_named_with_a_way_out(machine: Machine) -> None:
+    """Fault 24: whoever comes first may not be measuring at all, and locks out nobody."""
+    needs("setpriv", "--reuid=65534", "--clear-groups", "true")
+    squat = (
+        "import socket, sys; held = socket.socket(socket.AF_UNIX); "
+        f"held.bind('\\0' + {machine.name!r}); held.listen(); print(flush=True); sys.stdin.read()"
+    )
+    with running(
+        "setpriv", "--reuid=65534", "--clear-groups", sys.executable, "-c", squat
+    ) as other:
+        said = machine.measuring()
+        assert f'(process {other.pid} of user "{user_name(65534)}")' in said
+        assert "set PGDRAG_MACHINE to a name of your own to go on beside it" in said
+
+
+def test_a_name_that_somebody_took_without_answering_is_told_with_how_to_find_him(
+    machine: Machine,
+) -> None:
+    with socket.socket(socket.AF_UNIX) as held:
+        held.bind(f"\0{machine.name}")
+        said = machine.measuring()
+    assert "(a process that is not seen from here)" in said
+    assert "does not answer" in said
+    assert "ss -xap" in said
+
+
+def test_a_machine_with_a_name_of_its_own_needs_no_lock_of_the_kernel(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setenv(MACHINE_VARIABLE, machine.name)
+    monkeypatch.setattr(KernelLock, "__init__", lambda lock, name: asked.append(name))
+    monkeypatch.setattr(KernelLock, "_fd", -1, raising=False)
+    with measuring_alone():
+        assert asked == [None]
+
+
+def test_the_lock_of_a_kernel_is_one_for_all_namespaces_and_names_its_holder() -> None:
+    try:
+        own = KernelLock("user")
+        is_taken = own.take()
+    except OSError as error:
+        pytest.skip(f"no namespaces here: {error}")
+    if not is_taken:
+        pytest.skip("a pgdrag is changing this machine")
+    with closing(own), closing(KernelLock("user")) as other:
+        assert not other.take()
+        assert other.holder_pid() == os.getpid()
+        own.give_up()
+        assert other.take()
+        other.give_up()
+
+
+def needs(*command: str) -> None:
+    if shutil.which(command[0]) is None or subprocess.run(command, check=False).returncode != 0:
+        pytest.skip(f"{command[0]} is not possible here")
+
+
+@contextmanager
+def running(*command: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a program that prints a line when it is ready, and ends with its standard input."""
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,12 @@ from pgdrag.host import process_alive
 from pgdrag.host.machine_lock import MACHINE_VARIABLE, measuring_alone
 from pgdrag.host.undo import UndoJournal
 from pgdrag.servers.scratch import OwnedDirectory, Scratch
+from stand_ins import NO_GUARDIAN
 
 # It holds all three, forks, and is killed before the child executes a program or ends.
-HOLDER = """
+HOLDER = (
+    NO_GUARDIAN
+    + """
 import os, signal, sys, time
 from pathlib import Path
 from pgdrag.host.machine_lock import measuring_alone
@@ -38,6 +41,7 @@ with measuring_alone():
     print(child, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
+)
 
 
 @pytest.fixture

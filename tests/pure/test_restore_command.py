@@ -16,6 +16,9 @@ from pgdrag.host.undo import UndoJournal
 from pgdrag.host.undo._change import NotedChange, Owner
 from pgdrag.host.undo.written_value import WrittenValue, write_value
 from pgdrag.servers.scratch import CLUSTER_PREFIX, Scratch
+from stand_ins import ANY_VALUE
+
+pytestmark = pytest.mark.usefixtures("any_value")
 
 
 @pytest.fixture
@@ -42,7 +45,8 @@ def leftover(tmp_path: Path, value: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 
 def restore(*options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pgdrag", "restore", *options]
+    code = f"{ANY_VALUE}from pgdrag.__main__ import main; main()"
+    command = [sys.executable, "-c", code, "restore", *options]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

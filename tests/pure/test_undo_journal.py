@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pgdrag.errors import StorageError
+from pgdrag.errors import StorageError, UsageError
+from pgdrag.factors.kernel_files import Batch, KernelFiles, Writing
 from pgdrag.host.interrupts import uninterrupted
+from pgdrag.host.loop_devices import devices_on
 from pgdrag.host.undo import UndoJournal, all_changes, take_warnings
 from pgdrag.host.undo._change import Contents, NotedChange, Owner, line
 from pgdrag.host.undo.created import LoopDevice, MadeFile, Mounted
 from pgdrag.host.undo.remount import Remount
-from pgdrag.host.undo.written_value import LinkedValues, WrittenValue, shown_value, write_value
+from pgdrag.host.undo.written_value import (
+    PLACES,
+    LinkedValues,
+    WrittenValue,
+    shown_value,
+    write_value,
+)
+from stand_ins import ANY_VALUE
 
+pytestmark = pytest.mark.usefixtures("any_value")
+REAL_PLACES = PLACES  # before the fixture replaces them
 OWNER = Owner(1, 2, "a boot long ago")
 
 
@@ -74,6 +89,7 @@ def test_what_somebody_else_changed_is_left_and_told_until_it_may_be_overwritten
     write_value(value, "15")
     assert journal.restore(noted).state == "changed since"
     assert value.read_text() == "15\n"
+    assert not journal.steps()[0].was_reported, "nobody has been told yet"
     (doubt,) = take_warnings()
     assert doubt == (
         f"{value} is 15: someone else has changed it since pgdrag set it from 20 to 10, so it was left alone. "
@@ -189,8 +205,9 @@ def test_a_directory_that_others_can_write_is_refused(tmp_path):
     """Root would write what they note wherever they say."""
     (tmp_path / "undo").mkdir()
     (tmp_path / "undo").chmod(0o777)
-    with pytest.raises(StorageError, match="users other than"):
+    with pytest.raises(StorageError, match="others could replace") as refused:
         UndoJournal.open(tmp_path / "undo")
+    assert "can write to" in str(refused.value.detail)
 
 
 def test_looking_for_leftovers_makes_nothing_and_waits_for_nobody(journal, tmp_path):
@@ -227,19 +244,23 @@ def test_a_line_that_a_newer_pgdrag_wrote_is_told_and_kept(journal):
     journal.release()
 
 
-NOWHERE = "/nowhere/at all"
+NOWHERE = "/nowhere/pgdrag-at all"
 STORAGE_CHANGES = [
-    (MadeFile(NOWHERE), 'file "/nowhere/at all" was created', "already restored"),
-    (LoopDevice(NOWHERE), 'a loop device was attached to "/nowhere/at all"', "already restored"),
-    (Mounted(NOWHERE), 'a file system was mounted at "/nowhere/at all"', "already restored"),
+    (MadeFile(NOWHERE), 'file "/nowhere/pgdrag-at all" was created', "already restored"),
+    (
+        LoopDevice(NOWHERE),
+        'a loop device was attached to "/nowhere/pgdrag-at all"',
+        "already restored",
+    ),
+    (Mounted(NOWHERE), 'a file system was mounted at "/nowhere/pgdrag-at all"', "already restored"),
     (
         Remount(NOWHERE, "/dev/vda", {"atime": "relatime", "diratime": "diratime"}),
-        'mount options of "/nowhere/at all", changed from relatime,diratime',
+        'mount options of "/nowhere/pgdrag-at all", changed from relatime,diratime',
         "gone",
     ),
     (
         Remount(NOWHERE, "/dev/vda", {"atime": "relatime"}, {"atime": "noatime"}),
-        'mount options of "/nowhere/at all", set to noatime from relatime',
+        'mount options of "/nowhere/pgdrag-at all", set to noatime from relatime',
         "gone",
     ),
 ]
@@ -258,7 +279,7 @@ def test_a_change_of_storage_is_kept_told_and_put_back(journal, change, words, s
 
 
 def test_a_file_that_was_made_is_deleted_and_once_is_enough(tmp_path):
-    file = tmp_path / "file"
+    file = tmp_path / "pgdrag-file"
     file.write_text("x")
     change = MadeFile(str(file))
     assert change.restore(overwrite=False).state == "restored"
@@ -392,7 +413,7 @@ def test_signals_wait_for_the_outermost_of_nested_undoings():
 
 def test_a_process_that_ends_puts_back_what_it_noted(tmp_path, value):
     code = (
-        "import sys; from pathlib import Path; from pgdrag.host.undo import UndoJournal\n"
+        f"{ANY_VALUE}import sys; from pathlib import Path; from pgdrag.host.undo import UndoJournal\n"
         "from pgdrag.host.undo.written_value import WrittenValue, write_value\n"
         "journal = UndoJournal.open(Path(sys.argv[1]))\n"
         "journal.note(WrittenValue(sys.argv[2], '20'))\n"
@@ -409,3 +430,235 @@ def test_the_lock_is_given_up(journal):
     reopened(journal).release()
     with pytest.raises(AssertionError, match="closed"):
         journal.note(WrittenValue("/x", "1"))
+
+
+# What goes wrong with one change, or with the disk.
+
+
+class Broken(Exception):
+    """A mistake in the code of one kind of change."""
+
+
+@pytest.mark.parametrize("error", [Broken("no"), UnicodeDecodeError("utf-8", b"\xe9", 0, 1, "no")])
+def test_a_change_that_fails_in_any_way_is_told_and_the_others_are_undone(
+    journal, tmp_path, monkeypatch, error
+):
+    """Fault 8: step 2 of 3 raises."""
+    files = [tmp_path / name for name in ("one", "two", "three")]
+    for file in files:
+        write_value(file, "20")
+        journal.note(WrittenValue(str(file), "20"))
+        write_value(file, "10")
+
+    def fail_for_two(path: Path) -> str:
+        if path == files[1]:
+            raise error
+        return shown_value(path)
+
+    with monkeypatch.context() as broken:
+        broken.setattr("pgdrag.host.undo.written_value.shown_value", fail_for_two)
+        states = [x.state for x in journal.restore_all()]
+    assert states == ["restored", "failed", "restored"]
+    assert [file.read_text() for file in files] == ["20\n", "10\n", "20\n"]
+    (warning,) = take_warnings()
+    assert warning.startswith(f"{files[1]}, changed from 20, could not be restored: ")
+    again = reopened(journal)
+    assert [x.state for x in again.restore_all()] == ["restored"]
+    assert files[1].read_text() == "20\n"
+    again.release()
+
+
+def test_a_loop_device_on_a_file_that_is_no_utf8_spoils_nothing(
+    journal, value, monkeypatch, tmp_path
+):
+    """Fault 7: one of somebody else's, anywhere on the host."""
+    (tmp_path / "loop0" / "loop").mkdir(parents=True)
+    (tmp_path / "loop0" / "loop" / "backing_file").write_bytes(b"/srv/caf\xe9.img\n")
+    monkeypatch.setattr("pgdrag.host.loop_devices._BLOCK", tmp_path)
+    journal.note(WrittenValue(str(value), "20", "10"))
+    write_value(value, "10")
+    journal.note(LoopDevice(NOWHERE))
+    assert [x.state for x in journal.restore_all()] == ["already restored", "restored"]
+    assert value.read_text() == "20\n"
+    assert devices_on(Path(os.fsdecode(b"/srv/caf\xe9.img"))) == [Path("/dev/loop0")]
+
+
+@pytest.mark.parametrize(
+    ("call", "number"), [("write", errno.ENOSPC), ("write", errno.EIO), ("fsync", errno.EIO)]
+)
+def test_what_cannot_be_noted_on_disk_is_not_changed(
+    journal, value, monkeypatch, tmp_path, call, number
+):
+    """Faults 9 and 10: no room for the line, or the disk says afterwards that it is not there."""
+    real = getattr(os, call)
+
+    def fail(fd: int, *rest: object) -> object:
+        if Path(f"/proc/self/fd/{fd}").readlink() == journal.path:
+            raise OSError(number, os.strerror(number))
+        return real(fd, *rest)
+
+    factor = WrittenFile(value)
+    monkeypatch.setenv("PGDRAG_UNDO", str(journal.directory))
+    with monkeypatch.context() as broken:
+        broken.setattr(os, call, fail)
+        with pytest.raises(StorageError, match="could not write the undo journal"):
+            factor.before_start(None, {"value": "10"})
+    assert value.read_text() == "20\n"
+    assert journal.path.read_bytes() == b""
+    assert journal.steps() == []
+    factor.before_start(None, {"value": "10"})
+    assert value.read_text() == "10\n"
+    factor.undo(None)
+    assert value.read_text() == "20\n"
+
+
+class WrittenFile(KernelFiles):
+    """A factor, as those of the operating system are, for one file."""
+
+    name = "written_file"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+
+    def problem(self, level, here):
+        return None
+
+    def batches(self, cluster, levels):
+        yield Batch(tuple(Writing(name, value, (self.path,)) for name, value in levels.items()))
+
+
+def test_whatever_byte_of_the_journal_was_the_last_on_the_disk_all_is_undone(tmp_path):
+    """Fault 11, where no disk can be replayed: killed after any byte that was written to the journal.
+
+    A value is written only once its whole line is on the disk: while a line is written, the values are
+    those of before it.
+    """
+    files = [tmp_path / name for name in ("one", "two")]
+    for file in files:
+        write_value(file, "20")
+    journal = UndoJournal.open(tmp_path / "undo")
+    moments: list[tuple[bytes, list[str]]] = [(b"", ["20", "20"])]
+
+    def look() -> None:
+        moments.append((journal.path.read_bytes(), [shown_value(file) for file in files]))
+
+    for file, value in zip(files, ("10", "11"), strict=True):
+        noted = journal.note(WrittenValue(str(file), "20"))
+        look()
+        write_value(file, value)
+        look()
+        journal.settle(noted, WrittenValue(str(file), "20", value))
+        look()
+    journal.restore(noted)  # the newest; its line is the last
+    look()
+    journal.release()
+    for (before, _), (after, values) in pairwise(moments):
+        assert after.startswith(before)
+        prefixes = [after[:length] for length in range(len(before), len(after) + 1)]
+        # What reads alike is undone alike: of those the longest, which has the most of a line.
+        for prefix in {str(Contents(each).open_steps): each for each in prefixes}.values():
+            journal.path.write_bytes(prefix)
+            for file, value in zip(files, values, strict=True):
+                write_value(file, value)
+            later = UndoJournal.open(journal.directory)
+            assert {x.state for x in later.restore_all()} <= {"restored", "already restored"}
+            later.release()
+            assert [shown_value(file) for file in files] == ["20", "20"]
+            assert later.path.read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"change": "made_file", "with": {"path": "/etc/passwd"}},
+        {"change": "made_file", "with": {"path": "/var/tmp/pgdrag-0/../../../etc/passwd"}},
+        {"change": "made_file", "with": {"path": "pgdrag-0/file"}},
+        {"change": "mounted", "with": {"mount_point": "/home"}},
+        {"change": "loop_device", "with": {"backing_file": "/srv/disk.img"}},
+        {"change": "control_group", "with": {"path": "/sys/fs/cgroup/system.slice"}},
+        {"change": "written_value", "with": {"path": "/etc/shadow", "before": "root::"}},
+        {"change": "written_value", "with": {"path": "/sys/kernel/uevent_helper", "before": "/x"}},
+        {
+            "change": "written_value",
+            "with": {"path": "/proc/sys/kernel/core_pattern", "before": "|/tmp/x"},
+        },
+        {
+            "change": "written_value",
+            "with": {"path": "/proc/sys/vm/../../../etc/cron.d/x", "before": "x"},
+        },
+        {
+            "change": "linked_values",
+            "with": {"values": [{"path": "/etc/hosts", "before": "x", "after": None}]},
+        },
+        {
+            "change": "remount",
+            "with": {
+                "mount_point": "/",
+                "source": "/dev/sda",
+                "before": {"atime": "relatime,suid"},
+            },
+        },
+        {
+            "change": "prepared_transaction",
+            "with": {"gid": "somebody's", "conninfo": "", "where": "x"},
+        },
+    ],
+)
+def test_a_line_that_names_what_is_not_pgdrags_undoes_nothing(journal, monkeypatch, change):
+    """F16: whoever could write to the journal would write with root's rights anywhere."""
+    monkeypatch.setattr("pgdrag.host.undo.written_value.PLACES", REAL_PLACES)
+    journal.release()
+    owner = {"pid": 1, "started": 0, "boot": Owner.this_process().boot}
+    journal.path.write_bytes(line(step=1, owner=owner, **change))
+    journal = UndoJournal.open(journal.directory)
+    assert journal.steps() == []
+    (sentence,) = journal.unreadable()
+    assert "its change was not undone" in sentence
+    assert re.search("is not pgdrag's|is not a (value|control|prepared|mount)", sentence), sentence
+    journal.release()
+
+
+def test_a_change_of_the_kernels_is_refused_while_another_pgdrag_changes_it(
+    journal, value, tmp_path, monkeypatch
+):
+    """F17: another undo journal, or another container, is another directory but the same kernel."""
+    monkeypatch.setattr("pgdrag.host.kernel_lock._NAMESPACES", tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    (tmp_path / "user").touch()
+    change = WrittenValue("/proc/sys/vm/dirty_ratio", "20")
+    with (tmp_path / "user").open() as others:
+        fcntl.flock(others, fcntl.LOCK_EX)
+        with pytest.raises(UsageError, match=rf"another pgdrag \(process {os.getpid()}\)"):
+            journal.note(change)
+        assert journal.path.read_bytes() == b""
+        journal.note(WrittenValue(str(value), "20"))  # not the kernel's
+    noted = journal.note(change)
+    with (tmp_path / "user").open() as others, pytest.raises(BlockingIOError):
+        fcntl.flock(others, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    journal._steps.pop(noted.step)  # it was not made
+    journal.release()
+    with (tmp_path / "user").open() as others:
+        fcntl.flock(others, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_the_place_of_a_value_is_one_of_the_kernels_that_only_tunes_it(monkeypatch):
+    monkeypatch.setattr("pgdrag.host.undo.written_value.PLACES", REAL_PLACES)
+    for path in (
+        "/proc/sys/vm/dirty_ratio",
+        "/sys/block/vda/queue/scheduler",
+        "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor",
+        "/sys/kernel/mm/transparent_hugepage/enabled",
+    ):
+        assert WrittenValue(path, "1").is_kernel_wide()
+
+
+def test_a_file_that_others_could_exchange_is_not_deleted(tmp_path):
+    shared = tmp_path / "pgdrag-shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    (shared / "file").write_text("x")
+    result = MadeFile(str(shared / "file")).restore(overwrite=False)
+    assert result.state == "failed"
+    assert "can write to" in result.sentence
+    assert (shared / "file").exists()

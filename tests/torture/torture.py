@@ -1,10 +1,11 @@
-"""Does kill -9 at any moment leave a machine that the next start puts back as it was?
+"""Does kill -9 at any moment leave a machine that is put back as it was, by the guardian or the next start?
 
     python tests/torture/torture.py --rounds 20 --seed 1
 
 Each round starts an experiment with every factor of the operating system on a disk of its own, kills
-it at a moment drawn by lot, lets another pgdrag start, and compares every sysctl, every attribute of
-every block device, mounts, loop devices, control groups and files with what was there before.
+it at a moment drawn by lot, lets its guardian act or, where that is killed, too, another pgdrag start, and
+compares every sysctl, every attribute of every block device, mounts, loop devices, control groups and files
+with what was there before.
 """
 
 from __future__ import annotations
@@ -27,14 +28,17 @@ from pathlib import Path
 
 from machine import Machine
 
+sys.path.append(str(Path(__file__).parents[1]))
+from stand_ins import kill_with_guardian
+
 EXPERIMENT = Path(__file__).with_name("torture.toml")
 DISK_BYTES = 4 << 30
 RUN_TIMEOUT_S = 300
 SETTLE_S = 20.0
 HOST_LOCK = Path("/var/tmp/pgdrag-test-host.lock")
 _GROUP = re.compile(r"/sys/fs/cgroup/[^\"]*")
-# What starts after a kill, in turn.
-NEXT_STARTS = (("restore",), ("check", str(EXPERIMENT)), ("resume", "last"), ("clean",))
+# What starts after a kill, in turn; nothing: the guardian lives, and is left to it.
+NEXT_STARTS = ((), ("restore",), ("check", str(EXPERIMENT)), ("resume", "last"), ("clean",))
 
 
 class Failed(Exception):
@@ -151,20 +155,24 @@ def torture(
             found += _compared("undisturbed", before, here, say)
         for number in range(1, rounds + 1):
             after = NEXT_STARTS[(number - 1) % len(NEXT_STARTS)]
-            moment = _kill_at_random(here, draw, whole_s)
-            here.run(*after)
-            found += _compared(
-                f"round {number}, killed {moment}, then {after[0]}", before, here, say
-            )
+            moment = _kill_at_random(here, draw, whole_s, with_guardian=bool(after))
+            if after:
+                here.run(*after)
+            who = f"then {after[0]}" if after else "left to its guardian"
+            found += _compared(f"round {number}, killed {moment}, {who}", before, here, say)
     return found
 
 
-def _kill_at_random(here: Place, draw: random.Random, whole_s: float) -> str:
+def _kill_at_random(
+    here: Place, draw: random.Random, whole_s: float, *, with_guardian: bool
+) -> str:
     """Kill a run at any moment of its time, or soon after a line of its undo journal; return when."""
     while True:
         process = here.start(*here.running)
         moment = _wait_for_moment(here, process, draw, whole_s)
         is_killed = process.poll() is None
+        if with_guardian:
+            kill_with_guardian(process)
         process.kill()
         if process.wait() != 0 and not is_killed:
             raise Failed(f"a run ended by itself:\n{(here.directory / 'output').read_text()}")

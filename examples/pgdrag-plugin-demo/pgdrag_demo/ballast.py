@@ -66,7 +66,7 @@ class Ballast(Factor):
 
 
 def _path(cluster: Cluster) -> Path:
-    return cluster.scratch.root / f"ballast-{os.getpid()}"
+    return cluster.scratch.root / f"pgdrag-ballast-{os.getpid()}"
 
 
 def _problem(level: Level, here: Here) -> Problem | None:

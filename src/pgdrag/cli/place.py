@@ -22,7 +22,7 @@ from pgdrag.host.machine_lock import measuring_alone
 from pgdrag.host.undo import UndoJournal
 from pgdrag.journal import Journal, home_directory
 from pgdrag.servers.scratch import Scratch, release_all, remove_tree, write_whole
-from pgdrag.servers.sweep import sweep, sweep_devices
+from pgdrag.servers.sweep import end_servers, sweep, sweep_devices
 
 
 class _Console(Console):
@@ -101,8 +101,9 @@ def clear_up(scratch: Scratch) -> Iterator[str]:
 
     Their servers stop first, because they keep mounts and huge pages in use.
     """
-    yield from sweep(scratch)
+    yield from end_servers(scratch)
     yield from restore_leftovers()
+    yield from sweep(scratch)
     yield from sweep_devices(scratch)
 
 
@@ -138,6 +139,7 @@ def restore_leftovers() -> list[str]:
     results = zip(steps, journal.restore_all(), strict=True)
     sentences = [x.sentence for step, x in results if x.is_settled or not step.was_reported]
     sentences += journal.unreadable()
+    journal.take_warnings()  # they are among the sentences
     journal.release()
     return sentences
 

@@ -125,11 +125,21 @@ class AppliedTreatment:
     def _undo(self) -> None:
         """Restore what outlives the cluster, the newest first; no signal and no failure spares the rest."""
         with uninterrupted():
-            self._was_crashed = self.is_crashed()
+            with self._by_itself("the server was not looked at"):
+                self._was_crashed = self.is_crashed()
             for factor in reversed(self._levels):
-                try:
+                with self._by_itself(f"whether {factor.name} held to the end is unknown"):
                     self.failures += filter(None, [factor.failure(self._cluster)])
+                with self._by_itself(f"{factor.name} was not undone"):
                     factor.undo(self._cluster)
-                except PgdragError as error:
-                    self._log.warnings.append(f"{factor.name} was not undone: {error.message}")
             self._log.warnings.extend(take_warnings())
+
+    @contextmanager
+    def _by_itself(self, what: str) -> Iterator[None]:
+        """Make a warning of whatever goes wrong in a step, so that the others are taken all the same."""
+        try:
+            yield
+        except PgdragError as error:
+            self._log.warnings.append(f"{what}: {error.message}")
+        except Exception as error:
+            self._log.warnings.append(f"{what}: {type(error).__name__}: {error}")

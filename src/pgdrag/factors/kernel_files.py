@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pgdrag.factors import Factor, Here, Problem
 from pgdrag.host.undo import Change, NotedChange, UndoJournal
-from pgdrag.host.undo.written_value import LinkedValues, WrittenValue, shown_value, write_value
+from pgdrag.host.undo.written_value import (
+    LinkedValues,
+    WrittenValue,
+    is_tunable,
+    shown_value,
+    write_value,
+)
 from pgdrag.model import Applied, Level
 
 if TYPE_CHECKING:
@@ -169,6 +175,9 @@ def untouchable(level: Level, what: str, paths: Sequence[Path]) -> Problem | Non
         what: completes the message: 'sysctl "vm.swappiness"'.
     """
     for path in paths:
+        if not is_tunable(str(path)):
+            said = "the kernel runs a program that it names, or it is not for tuning"
+            return Problem(level, False, f"{what} is not changed: {said}")
         try:
             now = shown_value(path)
             why = _why_unwritable(path)

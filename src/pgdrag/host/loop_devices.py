@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from pgdrag.errors import StorageError
@@ -67,7 +68,8 @@ def detach(device: Path) -> str | None:
 
 
 def _line(path: Path) -> str:
+    """Return a line of the kernel's; a name of a file in it, which may be no UTF-8, as Python spells it."""
     try:
-        return path.read_text().rstrip("\n")
+        return os.fsdecode(path.read_bytes()).rstrip("\n")
     except OSError:
         return ""

@@ -8,12 +8,15 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
 from pgdrag.errors import UsageError
+from pgdrag.host.kernel_lock import KernelLock
 from pgdrag.host.process_alive import take_over
+from pgdrag.host.trusted_path import user_name
 from pgdrag.units import format_duration
 
 # Parts of a machine that cannot disturb each other (tests, cpusets) may have names of their own.
@@ -23,11 +26,33 @@ _POLL_S = 0.2
 _PLAIN = re.compile(r"[\w./-]+")  # a name or a path, and no connection string
 
 
+@dataclass(frozen=True)
+class _Process:
+    """One that measures, or has taken the name of those that do; `uid`: None, it is not known."""
+
+    pid: int
+    uid: int | None
+
+    def __str__(self) -> str:
+        """Return `process 4711, pgdrag compare a.conf b.conf`; no arguments that may have a password in them."""
+        is_own = self.uid is None or self.uid == os.geteuid()
+        whose = "" if is_own else f' of user "{user_name(self.uid or 0)}"'
+        try:
+            command = Path(f"/proc/{self.pid}/cmdline").read_text(errors="replace").split("\0")
+        except OSError:  # it has ended, or is hidden
+            command = []
+        at = next((at for at, word in enumerate(command) if Path(word).name == "pgdrag"), None)
+        if at is None:
+            return f"process {self.pid}{whose}"
+        plain = takewhile(_PLAIN.fullmatch, command[at + 1 :])
+        return " ".join((f"process {self.pid}{whose}, pgdrag", *plain))
+
+
 @contextmanager
 def measuring_alone(
     wait_s: float = 0.0, tell: Callable[[str], object] = lambda _: None
 ) -> Iterator[None]:
-    """Lock the machine for one run, across users; the kernel releases the lock even after kill -9.
+    """Lock the machine for one run, across users and containers; the kernel releases it even after kill -9.
 
     Args:
         wait_s: wait this long for others to end.
@@ -36,58 +61,90 @@ def measuring_alone(
     Raises:
         UsageError: another pgdrag holds it, and does so after waiting.
     """
-    with socket.socket(socket.AF_UNIX) as held:
+    name = os.environ.get(MACHINE_VARIABLE, "")
+    with (
+        socket.socket(socket.AF_UNIX) as held,
+        # What has a name of its own is a part of the machine, and says so itself.
+        closing(KernelLock(None if name else "time")) as kernel,
+    ):
 
-        def bind() -> bool:
+        def take() -> bool:
+            if not kernel.take():
+                return False
             try:
                 held.bind(_address())
             except OSError:
+                kernel.give_up()
                 return False
             return True
 
+        def holder() -> _Process | None:
+            return _listener() or _known(kernel.holder_pid())
+
+        def holder_pid() -> int | None:
+            found = holder()
+            return None if found is None else found.pid
+
         deadline, told = time.monotonic() + wait_s, None
-        while not take_over(bind, measuring_pid):
-            pid = measuring_pid()
+        while not take_over(take, holder_pid):
+            found = holder()
             if time.monotonic() >= deadline:
-                after = f" after waiting for {format_duration(wait_s)}" if wait_s else ""
-                raise UsageError(
-                    f"another pgdrag is measuring on this machine{after} ({_process_words(pid)})",
-                    detail="Concurrent measurements would disturb each other.",
-                    hint=f"Give --wait {'a longer time' if wait_s else 'to start when it has ended'}, or stop it.",
-                )
-            if pid not in (None, told):
-                told = pid
-                tell(f"Waiting up to {format_duration(wait_s)} for {_process_words(pid)}.")
+                raise _refusal(found, wait_s)
+            who = found and found.pid
+            if who not in (None, told):
+                told = who
+                tell(f"Waiting up to {format_duration(wait_s)} for {found}.")
             time.sleep(_POLL_S)
         held.listen()
         yield
 
 
-def _process_words(pid: int | None) -> str:
-    """Return `process 4711, pgdrag compare a.conf b.conf`; without arguments that may have a password in them."""
-    try:
-        command = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
-    except OSError:  # it has ended, or its process namespace is another
-        command = []
-    at = next((at for at, word in enumerate(command) if Path(word).name == "pgdrag"), None)
-    if at is None:
-        return f"process {pid}"
-    plain = takewhile(_PLAIN.fullmatch, command[at + 1 :])
-    return " ".join((f"process {pid}, pgdrag", *plain))
-
-
 def measuring_pid() -> int | None:
     """Return the PID of the pgdrag that is measuring on this machine, or None."""
+    found = _listener()
+    return None if found is None else found.pid
+
+
+def _refusal(found: _Process | None, wait_s: float) -> UsageError:
+    after = f" after waiting for {format_duration(wait_s)}" if wait_s else ""
+    who = "a process that is not seen from here" if found is None else found
+    seen = "Concurrent measurements would disturb each other."
+    if found is None:
+        seen += (
+            " It runs in another container, or does not answer: on the host, root finds it with"
+            ' "lslocks" or "ss -xap | grep pgdrag-measuring".'
+        )
+    return UsageError(
+        f"another pgdrag is measuring on this machine{after} ({who})",
+        detail=seen,
+        hint=f"Give --wait {'a longer time' if wait_s else 'to start when it has ended'}, or stop it. "
+        f"If it measures nothing, set {MACHINE_VARIABLE} to a name of your own to go on beside it.",
+    )
+
+
+def _listener() -> _Process | None:
+    """Return who has the name in this network namespace, and answers."""
     with socket.socket(socket.AF_UNIX) as asking:
         try:
             asking.settimeout(1)
             asking.connect(_address())
         except OSError:
             return None
-        credentials = asking.getsockopt(
-            socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")
+        size = struct.calcsize("3i")
+        pid, uid, _ = struct.unpack(
+            "3i", asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
         )
-        return int(struct.unpack("3i", credentials)[0])
+        # 0: it is in a PID namespace that is not seen from here.
+        return _Process(pid, uid) if pid else None
+
+
+def _known(pid: int | None) -> _Process | None:
+    if pid is None:
+        return None
+    try:
+        return _Process(pid, Path(f"/proc/{pid}").stat().st_uid)
+    except OSError:
+        return _Process(pid, None)
 
 
 def _address() -> str:

@@ -136,7 +136,8 @@ def mounts() -> list[Mount]:
         OSError: /proc/self/mountinfo cannot be read.
     """
     found = []
-    for line in _MOUNTINFO.read_text(errors="replace").splitlines():
+    # A name may be no UTF-8, and have in it what Python takes for a line's end.
+    for line in filter(None, os.fsdecode(_MOUNTINFO.read_bytes()).split("\n")):
         # proc_pid_mountinfo(5): optional fields end with a hyphen of their own.
         before, _, after = line.partition(" - ")
         _, _, device, _, mount_point, options = before.split(" ")[:6]

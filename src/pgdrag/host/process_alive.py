@@ -13,6 +13,8 @@ _PROC = Path("/proc")
 # Far more than a child needs from fork to exec, and less than a person's patience.
 _FORKED_CHILD_S = 5.0
 _POLL_S = 0.01
+# The name (comm) of a process that clears up after a dead one, and holds for a moment what that held.
+GUARDIAN = "pgdrag-guardian"
 
 
 def stat_fields(pid: int) -> list[str] | None:
@@ -40,16 +42,24 @@ def take_over(take: Callable[[], bool], holder: Callable[[], int | None]) -> boo
     """Whether `take` got what the kernel gives up when its holder dies.
 
     A child between fork and exec has a copy of all that its parent held, and keeps it for a moment
-    when the parent is killed: where the holder (None: unknown) does not live, it is tried again.
+    when the parent is killed: where the holder (None: unknown) does not live, or is the guardian of one
+    that does not, it is tried again.
     """
     deadline = time.monotonic() + _FORKED_CHILD_S
     while not take():
         pid = holder()
-        is_held = pid is not None and stat_fields(pid) is not None
+        is_held = pid is not None and stat_fields(pid) is not None and not _is_guardian(pid)
         if is_held or time.monotonic() >= deadline:
             return False
         time.sleep(_POLL_S)
     return True
+
+
+def _is_guardian(pid: int) -> bool:
+    try:
+        return (_PROC / str(pid) / "comm").read_bytes().strip() == GUARDIAN.encode()
+    except OSError:
+        return False
 
 
 def take_lock(fd: int) -> bool:

@@ -32,10 +32,12 @@ from pathlib import Path
 import platformdirs
 
 from pgdrag.errors import StorageError
+from pgdrag.host.guardian import guard
 from pgdrag.host.interrupts import uninterrupted
 from pgdrag.host.mounts import network_file_system
 from pgdrag.host.process_alive import locked, open_lock, take_lock
 from pgdrag.host.server_user import ServerUser, own_user, server_user
+from pgdrag.host.trusted_path import who_may_swap
 from pgdrag.units import format_bytes
 
 SCRATCH_VARIABLE = "PGDRAG_SCRATCH"
@@ -250,7 +252,8 @@ class Scratch:
             raise full_disk(purpose, self.root, wanted_bytes=wanted_bytes)
 
     def own_directory(self, parent: Path, prefix: str) -> OwnedDirectory:
-        """Make a directory `parent`/`prefix`RANDOM that this process owns."""
+        """Make a directory `parent`/`prefix`RANDOM that this process owns; its guardian clears it up, if need be."""
+        guard("scratch", self.root)
         with uninterrupted(), storage_errors("make a directory", parent), self._judging():
             path = parent / f"{prefix}{secrets.token_hex(4)}"
             self._make(path)
@@ -335,6 +338,12 @@ class Scratch:
             raise StorageError(
                 f'scratch directory "{self.root}" can be written by others',
                 hint=f'Run chmod go-w "{self.root}".',
+            )
+        if who := who_may_swap(self.root):
+            raise StorageError(
+                f'others could replace scratch directory "{self.root}"',
+                detail=f"{who[:1].upper()}{who[1:]}.",
+                hint=f"Set {SCRATCH_VARIABLE} to a directory that lies in nobody else's.",
             )
 
     def _check_reach(self) -> None:

@@ -27,6 +27,23 @@ from pgdrag.servers.shared_memory import free_shared_memory
 from pgdrag.servers.storage import clusters_on_abandoned, remove_abandoned_device
 
 
+def end_servers(scratch: Scratch) -> list[str]:
+    """End the servers whose owner has died, and leave their files: what they use can be undone from then on.
+
+    Returns:
+        One sentence for each cluster or device that something was ended of.
+    """
+    abandoned = [
+        (owned, end)
+        for parent, prefix, end in (
+            (scratch.clusters, CLUSTER_PREFIX, _end_server),
+            (scratch.storage, DEVICE_PREFIX, _end_servers),
+        )
+        for owned in scratch.abandoned_directories(parent, prefix)
+    ]
+    return [sentence for owned, end in abandoned if (sentence := _swept(owned, end))]
+
+
 def sweep(scratch: Scratch) -> list[str]:
     """Remove clusters and half-made copies whose owner has died; those of a live one are safe.
 
@@ -65,12 +82,23 @@ def _swept(owned: OwnedDirectory, remove: Callable[[OwnedDirectory], str]) -> st
         owned.release()
 
 
+def _end_server(owned: OwnedDirectory) -> str:
+    words = _words(owned)
+    also = end_cluster(owned.path)
+    return f"Ended {words}{_list(also)}." if also else ""
+
+
 def _remove_cluster(owned: OwnedDirectory) -> str:
-    owner = OwnerFile.read(owned.path)
+    words = _words(owned)
     also = end_cluster(owned.path)
     owned.remove()
+    return f"Removed {words}{_list(also)}."
+
+
+def _words(owned: OwnedDirectory) -> str:
+    owner = OwnerFile.read(owned.path)
     who = "" if owner is None else f" of process {owner.pid}, which is gone"
-    return f'Removed cluster "{owned.path.name}"{who}{_list(also)}.'
+    return f'cluster "{owned.path.name}"{who}'
 
 
 def end_cluster(directory: Path) -> list[str]:

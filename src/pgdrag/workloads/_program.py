@@ -24,6 +24,7 @@ from psycopg.conninfo import make_conninfo
 
 from pgdrag.errors import DriverError
 from pgdrag.host.confinement import mark
+from pgdrag.host.guardian import guarded_session
 from pgdrag.host.spawn import clean_environment, spawn
 
 if TYPE_CHECKING:
@@ -94,16 +95,17 @@ def run_program(
         except OSError as error:
             raise DriverError(f"could not start {purpose}: {error.strerror}") from error
         try:
-            while not _has_exited(process.pid, _LOOK_S):
-                if time.monotonic() > started_s + timeout_s:
-                    message = f"{purpose} did not end within {timeout_s:.0f} s"
-                    raise DriverError(message, detail=_tail(errors) or _tail(output) or None)
-                largest = max(os.fstat(file.fileno()).st_size for file in (errors, output))
-                if largest > LARGEST_OUTPUT_BYTES:
-                    raise DriverError(
-                        f"{purpose} printed more than {LARGEST_OUTPUT_BYTES >> 20} MB"
-                    )
-            elapsed_s = time.monotonic() - started_s
+            with guarded_session(process.pid):
+                while not _has_exited(process.pid, _LOOK_S):
+                    if time.monotonic() > started_s + timeout_s:
+                        message = f"{purpose} did not end within {timeout_s:.0f} s"
+                        raise DriverError(message, detail=_tail(errors) or _tail(output) or None)
+                    largest = max(os.fstat(file.fileno()).st_size for file in (errors, output))
+                    if largest > LARGEST_OUTPUT_BYTES:
+                        raise DriverError(
+                            f"{purpose} printed more than {LARGEST_OUTPUT_BYTES >> 20} MB"
+                        )
+                elapsed_s = time.monotonic() - started_s
         finally:
             used = _end_group(process)
         return Ended(

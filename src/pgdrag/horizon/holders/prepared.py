@@ -13,8 +13,8 @@ from psycopg import sql
 from pgdrag.errors import ServerError
 from pgdrag.horizon.holders import Held, Holder, HoldPlace, whole_setting
 from pgdrag.horizon.holders.session import open_session, wait_until_seen, words_of
+from pgdrag.host.undo.prepared_transaction import GID_PREFIX
 
-GID_PREFIX = "pgdrag horizon holder"
 _SETTING = "max_prepared_transactions"
 _SEEN = "SELECT count(*) = 1 FROM pg_prepared_xacts WHERE gid = %(gid)s"
 

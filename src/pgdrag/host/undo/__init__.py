@@ -2,8 +2,8 @@
 
 Before pgdrag changes anything that would outlive it (a sysctl, a block device, a mount), the change and the
 state before it are written to the undo journal and synced. The change is undone at the end, on an error, on a
-signal, and after kill -9 by the next pgdrag or by `pgdrag restore`. The journal is locked: one process per
-host may make such changes at a time.
+signal, and after kill -9 by the guardian (`host.guardian`), the next pgdrag or `pgdrag restore`. The journal
+is locked: one process per host may make such changes at a time.
 
 Each concrete subclass of `Change` in this folder is registered.
 """

@@ -18,14 +18,16 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import ClassVar, Literal
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from pgdrag import registry
 from pgdrag.host.process_alive import stat_fields
 
+# How the names start of what pgdrag makes; directories of devices are "device-" in any scratch directory.
+OWN_PREFIXES = ("pgdrag-", "device-")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -55,6 +57,9 @@ class Change(ABC):
     Attributes:
         clause: what was changed, with fields in braces, where `words` does not say it otherwise.
         survives_boot: it is on disk; a reboot undoes all others.
+
+    What a change may touch is checked as it is made, also from a line of the journal: `__post_init__`
+    raises ValueError for any other place, and the line counts as unreadable.
     """
 
     name: ClassVar[str]
@@ -72,6 +77,10 @@ class Change(ABC):
         Args:
             overwrite: restore it even if someone else has changed it since.
         """
+
+    def is_kernel_wide(self) -> bool:
+        """Whether it changes what a kernel has once for all its containers."""
+        return False
 
     def content(self) -> dict[str, object]:
         """Return the fields as JSON values."""
@@ -145,6 +154,30 @@ class NotedChange:
         return first + line(step=self.step, told=True) if self.was_reported else first
 
 
+def _reason(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"unknown to this version: {error}"
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        words = first["msg"].removeprefix("Value error, ")
+        return f"{where}: {words}" if where else words
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def require_own_name(path: str) -> None:
+    """Refuse a path that is not of pgdrag's making by its own name or that of a directory above it.
+
+    Raises:
+        ValueError: undoing must not delete, detach or unmount it.
+    """
+    found = PurePosixPath(path)
+    is_own = any(part.startswith(OWN_PREFIXES) for part in found.parts)
+    if not is_own or not found.is_absolute() or ".." in found.parts:
+        names = " or ".join(OWN_PREFIXES)
+        raise ValueError(f'"{path}" is not pgdrag\'s: no name on the way to it starts with {names}')
+
+
 def line(**content: object) -> bytes:
     """Return one line of the file."""
     return json.dumps(content).encode() + b"\n"
@@ -169,10 +202,8 @@ class Contents:
         for number, each in enumerate(content[: self.valid_bytes].split(b"\n")[:-1], 1):
             try:
                 self._read(json.loads(each))
-            except KeyError as error:
-                self.unreadable.append((number, f"unknown to this version: {error}"))
-            except (ValueError, TypeError) as error:  # pydantic's are ValueErrors
-                self.unreadable.append((number, str(error).splitlines()[0]))
+            except Exception as error:  # a plug-in may raise anything
+                self.unreadable.append((number, _reason(error)))
         self.open_steps = dict(sorted(self.open_steps.items()))
 
     def _read(self, said: Mapping[str, object]) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import stat
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from pgdrag.errors import PgdragError, StorageError, UsageError
+from pgdrag.errors import StorageError, UsageError
+from pgdrag.host.guardian import guard
 from pgdrag.host.interrupts import uninterrupted
-from pgdrag.host.process_alive import lock_holder, open_lock, take_lock
+from pgdrag.host.kernel_lock import KernelLock
+from pgdrag.host.process_alive import lock_holder, open_lock, take_lock, take_over
+from pgdrag.host.trusted_path import who_may_swap
 from pgdrag.host.undo._change import Change, Contents, NotedChange, Owner, RestoreResult, line
 
 UNDO_VARIABLE = "PGDRAG_UNDO"
@@ -33,8 +35,9 @@ class UndoJournal:
     def __init__(self, directory: Path, lock_fd: int) -> None:
         self.directory = directory
         self._lock_fd = lock_fd
+        self._kernel: KernelLock | None = None
         self._owner = Owner.this_process()
-        self._warnings: list[str] = []
+        self._warnings: dict[int, str] = {}
         with _storage_errors("read", directory):
             self._fd = _open(self.path)
             found = Contents(self.path.read_bytes())
@@ -65,24 +68,22 @@ class UndoJournal:
             return known
         with _storage_errors("make", place):
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = place.lstat()
-            is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-            if not is_own or found.st_mode & 0o022:
+            who = who_may_swap(place)
+            if who is None and place.stat().st_uid != os.geteuid():
+                who = f'directory "{place}" belongs to another user'
+            if who is not None:
                 # Through it others could make root write any file.
                 raise StorageError(
-                    f'users other than {os.geteuid()} can write to the undo journal in "{place}"',
-                    hint=f"Take ownership of the directory and chmod it to 0700, or set {UNDO_VARIABLE} to another one.",
+                    f'others could replace the undo journal in "{place}"',
+                    detail=f"{who[:1].upper()}{who[1:]}.",
+                    hint=f"Set {UNDO_VARIABLE} to a directory that is yours alone, as are those above it.",
                 )
             lock_fd = open_lock(place / _LOCK)
             is_locked = take_lock(lock_fd)
         if not is_locked:
             pid = lock_holder(lock_fd) or "unknown"
             os.close(lock_fd)
-            raise UsageError(
-                f"another pgdrag (process {pid}) is changing this machine's operating system",
-                detail=f'It holds the undo journal in "{place}".',
-                hint="Wait until it ends, or stop it.",
-            )
+            raise _changed_by_another(f"process {pid}", f'It holds the undo journal in "{place}".')
         journal = _opened[place] = cls(place, lock_fd)
         atexit.register(journal._close_at_exit)
         return journal
@@ -123,12 +124,36 @@ class UndoJournal:
 
         Raises:
             StorageError: it cannot be written; the change must not be made.
+            UsageError: it is a change of the kernel's, which another pgdrag is changing; likewise.
         """
+        if change.is_kernel_wide():
+            self.hold_kernel()
+        guard("undo", self.directory)
         self._last_step += 1
         noted = NotedChange(self._last_step, change, self._owner)
         self._append(noted.lines())
         self._steps[noted.step] = noted
         return noted
+
+    def hold_kernel(self) -> None:
+        """Keep every other pgdrag from changing this kernel, in whatever container, until this is closed.
+
+        Only root can change it, so that only root's processes take that lock.
+
+        Raises:
+            UsageError: another one does.
+        """
+        if self._kernel is not None or os.geteuid() != 0:
+            return
+        kernel = KernelLock("user")
+        if not take_over(kernel.take, kernel.holder_pid):
+            pid = kernel.holder_pid()
+            kernel.close()
+            raise _changed_by_another(
+                "in another container" if pid is None else f"process {pid}",
+                "It holds the lock on /proc/self/ns/user, of which this kernel has one.",
+            )
+        self._kernel = kernel
 
     def settle(self, noted: NotedChange, change: Change) -> NotedChange:
         """Record what is now known of a change that was made, such as the value read back.
@@ -148,18 +173,14 @@ class UndoJournal:
         """
         with uninterrupted():
             current = self._steps.get(noted.step)
-            words = noted.change.words()
-            words = words[:1].upper() + words[1:]
+            try:
+                result = _restored(noted, current, overwrite=overwrite)
+            except Exception as error:  # whatever is wrong with one change, the others are undone
+                result = RestoreResult(
+                    "failed", f"{_words(noted)}, could not be restored: {error}."
+                )
             if current is None:
-                return RestoreResult("already restored", f"{words}: it was restored before.")
-            if not current.change.survives_boot and not current.owner.is_of_this_boot():
-                result = RestoreResult("gone", f"{words}: undone by the reboot since.")
-            else:
-                try:
-                    result = current.change.restore(overwrite=overwrite)
-                except (OSError, PgdragError) as error:
-                    why = f"{words}, could not be restored: {error}."
-                    result = RestoreResult("failed", why)
+                return result
             if result.is_settled:
                 self._append_if_possible(line(step=noted.step, done=result.state))
                 del self._steps[noted.step]
@@ -167,9 +188,7 @@ class UndoJournal:
                     with contextlib.suppress(OSError):
                         os.ftruncate(self._fd, 0)
             elif not current.was_reported:
-                self._warnings.append(result.sentence)
-                self._append_if_possible(line(step=noted.step, told=True))
-                self._steps[noted.step] = replace(current, was_reported=True)
+                self._warnings[noted.step] = result.sentence
             return result
 
     def restore_all(
@@ -191,9 +210,15 @@ class UndoJournal:
         return [x for x in steps if x.owner == self._owner or not x.owner.is_alive()]
 
     def take_warnings(self) -> list[str]:
-        """Return a sentence for each change that could not be undone, once per change."""
-        sentences, self._warnings = self._warnings, []
-        return sentences
+        """Return a sentence for each change that could not be undone, once per change.
+
+        Whoever takes them tells the user: no later process does.
+        """
+        warnings, self._warnings = self._warnings, {}
+        for step in warnings.keys() & self._steps.keys():
+            self._append_if_possible(line(step=step, told=True))
+            self._steps[step] = replace(self._steps[step], was_reported=True)
+        return list(warnings.values())
 
     def unreadable(self) -> list[str]:
         """Return a sentence for each line that this version cannot read."""
@@ -221,6 +246,8 @@ class UndoJournal:
         os.close(self._fd)
         os.close(self._lock_fd)
         self._fd = self._lock_fd = -1
+        if self._kernel is not None:
+            self._kernel.close()
         _opened.pop(self.directory, None)
         atexit.unregister(self._close_at_exit)
 
@@ -274,6 +301,31 @@ def undo_directory(directory: Path | None = None) -> Path:
 def take_warnings() -> list[str]:
     """Return a sentence for each change that this process could not undo since the last call."""
     return [sentence for journal in _opened.values() for sentence in journal.take_warnings()]
+
+
+def _changed_by_another(who: str, detail: str) -> UsageError:
+    return UsageError(
+        f"another pgdrag ({who}) is changing this machine's operating system",
+        detail=detail,
+        hint="Wait until it ends, or stop it.",
+    )
+
+
+def _restored(noted: NotedChange, current: NotedChange | None, *, overwrite: bool) -> RestoreResult:
+    """Undo a change that may have been undone before, or by a reboot."""
+    if current is None:
+        return RestoreResult("already restored", f"{_words(noted)}: it was restored before.")
+    if not current.change.survives_boot and not current.owner.is_of_this_boot():
+        return RestoreResult("gone", f"{_words(noted)}: undone by the reboot since.")
+    return current.change.restore(overwrite=overwrite)
+
+
+def _words(noted: NotedChange) -> str:
+    try:
+        words = noted.change.words()
+    except Exception:  # of a plug-in's
+        words = f"change {noted.step}, of kind {noted.change.name}"
+    return words[:1].upper() + words[1:]
 
 
 @contextlib.contextmanager

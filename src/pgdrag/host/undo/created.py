@@ -9,12 +9,18 @@ from typing import ClassVar
 from pgdrag.host.control_groups import PREFIX, hierarchies, remove_group
 from pgdrag.host.loop_devices import detach, devices_on
 from pgdrag.host.mounts import mount_at, unmount
+from pgdrag.host.trusted_path import who_may_swap
 from pgdrag.host.undo import Change, RestoreResult
+from pgdrag.host.undo._change import require_own_name
 
 
 @dataclass(frozen=True)
 class MadeFile(Change):
-    """A file where there was none."""
+    """A file where there was none.
+
+    Attributes:
+        path: its name, or that of a directory above it, starts with "pgdrag-" (or "device-").
+    """
 
     name: ClassVar[str] = "made_file"
     clause: ClassVar[str] = 'file "{path}" was created'
@@ -22,12 +28,18 @@ class MadeFile(Change):
 
     path: str
 
+    def __post_init__(self) -> None:
+        require_own_name(self.path)
+
     def restore(self, *, overwrite: bool) -> RestoreResult:
-        """Delete it."""
+        """Delete it, unless others can put another file in its place."""
+        path = Path(self.path)
         try:
-            Path(self.path).unlink()
+            if who := who_may_swap(path.parent):
+                return RestoreResult("failed", f'File "{path}" was not deleted: {who}.')
+            path.unlink()
         except FileNotFoundError:
-            return RestoreResult("already restored", f'There is no file "{self.path}".')
+            return RestoreResult("already restored", f'There is no file "{path}".')
         return RestoreResult("restored", f'File "{self.path}" was deleted.')
 
 
@@ -43,6 +55,9 @@ class LoopDevice(Change):
     clause: ClassVar[str] = 'a loop device was attached to "{backing_file}"'
 
     backing_file: str
+
+    def __post_init__(self) -> None:
+        require_own_name(self.backing_file)
 
     def restore(self, *, overwrite: bool) -> RestoreResult:
         """Detach it."""
@@ -70,6 +85,9 @@ class Mounted(Change):
     clause: ClassVar[str] = 'a file system was mounted at "{mount_point}"'
 
     mount_point: str
+
+    def __post_init__(self) -> None:
+        require_own_name(self.mount_point)
 
     def restore(self, *, overwrite: bool) -> RestoreResult:
         """Unmount it, lazily if it is in use."""

@@ -10,6 +10,7 @@ from psycopg import sql
 
 from pgdrag.host.undo import Change, RestoreResult
 
+GID_PREFIX = "pgdrag horizon holder"
 _CONNECT_TIMEOUT_S = 10
 
 
@@ -32,6 +33,10 @@ class PreparedTransaction(Change):
     gid: str
     conninfo: str
     where: str
+
+    def __post_init__(self) -> None:
+        if not self.gid.startswith(GID_PREFIX):
+            raise ValueError(f'"{self.gid}" is not a prepared transaction of pgdrag\'s')
 
     def restore(self, *, overwrite: bool) -> RestoreResult:
         """Roll it back."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from pgdrag.host.mounts import Mount, mount_at, remount
+from pgdrag.host.mounts import Mount, choice_of, mount_at, remount
 from pgdrag.host.undo import Change, RestoreResult
 
 
@@ -29,6 +29,16 @@ class Remount(Change):
     source: str
     before: Mapping[str, str]
     after: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        for choice, option in {**(self.after or {}), **self.before}.items():
+            # One option each: a comma would add others.
+            if choice_of(option) != choice or "," in option:
+                raise ValueError(f'"{option}" is not a mount option of choice "{choice}"')
+
+    def is_kernel_wide(self) -> bool:
+        """Whether it may be a disk, which containers share; it always may."""
+        return True
 
     def words(self) -> str:
         """Return the mount and its options."""

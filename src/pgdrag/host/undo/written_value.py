@@ -10,6 +10,12 @@ from typing import ClassVar
 from pgdrag.host.process_alive import wait_until
 from pgdrag.host.undo import Change, RestoreResult
 
+# Where the kernel keeps what may be tuned. Elsewhere in /sys a value can start programs.
+PLACES = ("/proc/sys/", "/sys/block/", "/sys/devices/", "/sys/kernel/mm/")
+# The kernel runs what these name, as root.
+_PROGRAMS = re.compile(
+    r"/proc/sys/(kernel/(core_pattern|modprobe|hotplug|poweroff_cmd|usermodehelper/.*)|fs/binfmt_misc/.*)"
+)
 # "always [madvise] never": the one in force.
 _CHOSEN = re.compile(r"(?<!\S)\[(\S+)\](?!\S)")
 # Huge pages go one by one as the processes that had them end.
@@ -32,6 +38,14 @@ class WrittenValue(Change):
     path: str
     before: str
     after: str | None = None
+
+    def __post_init__(self) -> None:
+        if not is_tunable(self.path):
+            raise ValueError(f'"{self.path}" is not a value that pgdrag changes')
+
+    def is_kernel_wide(self) -> bool:
+        """Whether it is a file of the kernel's."""
+        return self.path.startswith(("/proc/", "/sys/"))
 
     def words(self) -> str:
         """Return the file and its values."""
@@ -56,6 +70,10 @@ class LinkedValues(Change):
 
     values: tuple[WrittenValue, ...]
 
+    def is_kernel_wide(self) -> bool:
+        """Whether one of them is a file of the kernel's."""
+        return any(value.is_kernel_wide() for value in self.values)
+
     def words(self) -> str:
         """Return the files and their values."""
         return "; ".join(value.words() for value in self.values)
@@ -63,6 +81,12 @@ class LinkedValues(Change):
     def restore(self, *, overwrite: bool) -> RestoreResult:
         """Restore all of them, or none if someone else has changed one since."""
         return restore_values(self.values, overwrite=overwrite)
+
+
+def is_tunable(path: str) -> bool:
+    """Whether a file is one of the kernel's that only tunes it, and starts no program."""
+    is_there = path.startswith(PLACES) and ".." not in path.split("/")
+    return is_there and _PROGRAMS.fullmatch(path) is None
 
 
 def restore_values(values: tuple[WrittenValue, ...], *, overwrite: bool) -> RestoreResult:

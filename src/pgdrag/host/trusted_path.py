@@ -1,0 +1,72 @@
+"""Could another user put something else in the place of a directory, after it was looked at?
+
+Whoever may write to a directory may rename what is in it, so each directory on the way counts, not the
+last one alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+_MOST_LINKS = 40  # as the kernel follows
+
+
+def who_may_swap(path: Path) -> str | None:
+    """Return who else can replace a path that exists, or a directory on the way to it; None: nobody.
+
+    Trusted are this user and root; whoever has the root directory, as in a user namespace root may have no
+    number of its own; and who became root with sudo, for whoever may run pgdrag as root may do anything.
+
+    Returns:
+        A clause: '"/home/ann" belongs to user "ann"'.
+
+    Raises:
+        OSError: it does not exist, or cannot be looked at.
+    """
+    caller = os.environ.get("SUDO_UID", "0") if os.geteuid() == 0 else "0"
+    trusted = (os.geteuid(), 0, Path("/").stat().st_uid, int(caller) if caller.isdecimal() else 0)
+    way = list(_way(path.absolute()))
+    for part in way:
+        found = part.lstat()
+        if found.st_uid not in trusted:
+            return f'"{part}" belongs to user "{user_name(found.st_uid)}"'
+        # A group that is this user's own, as "useradd" makes it, has nobody else in it.
+        is_groups = bool(found.st_mode & stat.S_IWGRP) and found.st_gid != os.getegid()
+        is_open = bool(found.st_mode & stat.S_IWOTH) or is_groups
+        # In a sticky directory, such as /tmp, each user can only rename what is his.
+        is_sticky = bool(found.st_mode & stat.S_ISVTX) and part != way[-1]
+        if is_open and not is_sticky and not part.is_symlink():
+            return f'users other than "{user_name(found.st_uid)}" can write to "{part}"'
+    return None
+
+
+def _way(path: Path) -> Iterator[Path]:
+    """Yield each directory and each link on the way to a path, from the root on; the path is the last."""
+    left, here = list(path.parts[1:]), Path("/")
+    links = 0
+    yield here
+    while left:
+        name = left.pop(0)
+        here = here.parent if name == ".." else here / name
+        if here.is_symlink():
+            if (links := links + 1) > _MOST_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+            yield here
+            target = here.readlink()
+            left = [x for x in target.parts if x != "/"] + left
+            here = Path("/") if target.is_absolute() else here.parent
+        else:
+            yield here
+
+
+def user_name(uid: int) -> str:
+    """Return the name of a user, or the number of one without a name."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
