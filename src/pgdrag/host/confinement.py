@@ -57,6 +57,7 @@ def end_user(user: ServerUser) -> int:
         return not left
 
     if hides_processes():  # a process may hide even from its own user: prctl(2), PR_SET_DUMPABLE
+        seen.update(pids_of(user))
         end_all(user)
     if not wait_until(is_over, KILL_TIMEOUT_S):
         raise stuck(f"processes {', '.join(map(str, pids_of(user)))}")
