@@ -200,7 +200,7 @@ def test_after_kill_9_restore_rolls_it_back(server: Cluster, tmp_path: Path) -> 
     assert asked(server, PREPARED) == 1
     noted = (tmp_path / "undo.jsonl").read_text()
     assert "prepared_transaction" in noted
-    assert "password" not in noted
+    assert "password=" not in noted
     status, out, err = pgdrag("restore", **undo)
     assert status == 0, err
     assert "was rolled back" in out
