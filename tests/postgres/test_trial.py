@@ -13,6 +13,7 @@ import pytest
 from pgdrag.errors import ServerError
 from pgdrag.factors.treated_workload import workload_of
 from pgdrag.findings.mechanisms.ledger import ledger
+from pgdrag.host.process_sight import seeing_as
 from pgdrag.model import Instrument, Level, Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.model.events import Event, PhaseStarted, Throughput, ignore
 from pgdrag.model.load import LoadProfile, Open, Step
@@ -343,8 +344,9 @@ def postmaster_pid(bench: ServerTrialRunner) -> int:
 def backends(bench: ServerTrialRunner) -> list[int]:
     """Return the processes that serve the workload's sessions."""
     postmaster = postmaster_pid(bench)
-    children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
-    titles = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
+    with seeing_as(bench.scratch.user):
+        children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+        titles = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
     return [pid for pid, title in titles.items() if b"postgres: load pgdrag" in title]
 
 
