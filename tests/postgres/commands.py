@@ -6,6 +6,7 @@ import os
 import select
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 TIMEOUT_S = 300
@@ -36,9 +37,10 @@ def heard(process: subprocess.Popen[str], words: str) -> str:
     What comes after them is left to `outcome`.
     """
     assert process.stderr is not None
-    read = b""
+    read, deadline = b"", time.monotonic() + TIMEOUT_S
     while words.encode() not in read:
-        is_ready, _, _ = select.select([process.stderr], [], [], TIMEOUT_S)
+        left_s = max(deadline - time.monotonic(), 0)
+        is_ready, _, _ = select.select([process.stderr], [], [], left_s)
         # A byte at a time: a buffer would keep from `outcome` what it holds.
         byte = os.read(process.stderr.fileno(), 1) if is_ready else b""
         assert byte, f'never wrote "{words}": {read.decode(errors="replace")}'

@@ -274,7 +274,7 @@ def test_a_dry_run_says_what_would_be_done_and_neither_asks_nor_does_it(
     text = unwrapped(out)
     assert "simple-update, scale" in text
     assert "Before the load: TRUNCATE pgbench_history" in text
-    assert "Time: 200 ms warm-up, 1 s measured" in text
+    assert "Time: 100 ms warm-up, 500 ms measured" in text
     assert "Create pgbench's tables at scale 7" in unwrapped(told)
     assert "drop those that exist" in unwrapped(told)
     assert scale != 7

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import on_disk
 from pgdrag.factors import Factor, all_factors
 from pgdrag.factors._devices import disk_under
 from pgdrag.factors.huge_pages import HugePages
@@ -226,6 +227,7 @@ def test_the_disk_under_a_directory_is_named_by_its_path_or_its_mount_point(devi
     assert not disk.is_named_in({"/dev/null", "vm.swappiness", "/nowhere"})
 
 
+@on_disk
 def test_the_disk_of_somebody_is_changed_with_consent_only(bench: ServerTrialRunner):
     level = Level("block_device", "read_ahead_kb", "256")
     if isinstance(disk := disk_under(bench.scratch.root), str):
@@ -246,6 +248,7 @@ def test_fewer_huge_pages_than_asked_for_are_told(host_alone, place, monkeypatch
     pool.mkdir()
     (pool / "nr_hugepages").write_text("0\n")
     monkeypatch.setattr("pgdrag.factors.huge_pages.ROOT", tmp_path)
+    monkeypatch.setattr("pgdrag.host.undo.written_value.PLACES", (f"{tmp_path}/",))
     monkeypatch.setattr(
         "pgdrag.factors.kernel_files.write_value", lambda path, value: write_value(path, "212")
     )

@@ -40,5 +40,5 @@ def test_what_a_design_made_of_levels_that_do_not_go_together_is_left_out(
     (applied,) = result.applied
     assert (applied.effective, applied.note) == (
         None,
-        '"scale" of workload "pgbench" must be a valid integer, not "none"',
+        '"scale" of workload "pgbench" must be an integer, not "none"',
     )

@@ -11,7 +11,7 @@ from pgdrag.host.process_alive import wait_until
 from pgdrag.host.undo import Change, RestoreResult
 
 # Where the kernel keeps what may be tuned. Elsewhere in /sys a value can start programs.
-PLACES = ("/proc/sys/", "/sys/block/", "/sys/devices/", "/sys/kernel/mm/")
+PLACES = ("/proc/sys/", "/sys/block/", "/sys/devices/", "/sys/fs/btrfs/", "/sys/kernel/mm/")
 # The kernel runs what these name, as root.
 _PROGRAMS = re.compile(
     r"/proc/sys/(kernel/(core_pattern|modprobe|hotplug|poweroff_cmd|usermodehelper/.*)|fs/binfmt_misc/.*)"
