@@ -13,6 +13,7 @@ import pytest
 from watching import NO_INTERFERENCE
 
 from pgdrag.errors import ServerError
+from pgdrag.host.undo import UndoJournal
 from pgdrag.servers.binaries import OLDEST_MAJOR, Binaries, executable_binaries, find_binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.fetched import fetch
@@ -32,6 +33,13 @@ DISK, MEMORY = Path("/var/tmp"), Path("/dev/shm")
 MEMORY_BYTES = 6 << 30
 # For tests of devices, page caches and what takes time on a disk: their servers are on one.
 on_disk = pytest.mark.parametrize("open_directory", ["disk"], indirect=True, scope="session")
+
+
+@pytest.fixture(autouse=True)
+def _no_lock_of_the_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tests side by side change what is theirs; what all share is changed under `host_alone`."""
+    if "is_refused" not in request.node.name:
+        monkeypatch.setattr(UndoJournal, "hold_kernel", lambda _: None)
 
 
 @pytest.fixture(scope="session")
