@@ -466,7 +466,7 @@ def test_a_postgres_that_is_a_script_around_the_real_one_is_stopped_with_all_its
         assert cluster.postmaster_pid in pids
         assert len(pids) > 5
         cluster.stop(fast_timeout_s=0, immediate_timeout_s=0)
-        assert not any(is_alive(pid) for pid in pids)
+        assert wait_until(lambda: not any(is_alive(pid) for pid in pids), 10)
 
 
 def test_another_start_applies_what_only_a_start_can(running_cluster: Cluster) -> None:
