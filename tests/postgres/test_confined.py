@@ -25,6 +25,7 @@ from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot
 from pgdrag.servers.sweep import sweep
 from pgdrag.trial import ServerTrialRunner, run_trial
+from stand_ins import kill_with_guardian
 
 LOAD = LoadProfile(connections=1, warm_up_s=0, measure_s=1, budget_s=1, min_commits=0)
 SOURCE = Path(__file__).parents[2] / "src"
@@ -171,7 +172,7 @@ def killed(
             assert wait_until(told.exists, 30)
             os.kill(postmaster, signal.SIGSTOP)  # deaf to the signal of its owner's death
         finally:
-            pgdrag.kill()
+            kill_with_guardian(pgdrag)
     yield root, [postmaster, *children, int(told.read_text())]
     sweep(Scratch.open(root))
     shutil.rmtree(root)
