@@ -17,7 +17,6 @@ from pgdrag.findings.quantities import Quantity
 from pgdrag.findings.values import Interval
 from pgdrag.stats.distributions import f_quantile
 from pgdrag.stats.effects import CONFIDENCE, Effect, effect_of
-from pgdrag.stats.interval import bounded_exp
 from pgdrag.stats.multiple_testing import false_discovery_rates
 from pgdrag.stats.noise import Noise, pooled_noise
 
@@ -64,13 +63,15 @@ class MoveFinding:
 
 def move_findings(moves: Iterable[Move], labels: Mapping[str, str]) -> tuple[MoveFinding, ...]:
     """Return moves as ratios; `labels` are for people, by the name of the observation."""
-    found = []
-    for one in moves:
-        low, center, high = map(bounded_exp, (one.more.low, one.more.center, one.more.high))
-        ratio = Interval(low, center, high, CONFIDENCE, "t interval")
-        label = labels.get(one.quantity, one.quantity)
-        found.append(MoveFinding(one.quantity, label, ratio, one.false_rate))
-    return tuple(found)
+
+    def finding(one: Move) -> MoveFinding:
+        low, center, high = one.more.low, one.more.center, one.more.high
+        ratio = Interval.of_logs(low, center, high, CONFIDENCE, "t interval")
+        return MoveFinding(
+            one.quantity, labels.get(one.quantity, one.quantity), ratio, one.false_rate
+        )
+
+    return tuple(map(finding, moves))
 
 
 class Quantities:

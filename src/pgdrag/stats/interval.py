@@ -38,6 +38,13 @@ class Interval:
     method: str
     warnings: tuple[str, ...] = ()
 
+    @classmethod
+    def of_logs(
+        cls, low: float, center: float, high: float, confidence: float, method: str
+    ) -> Interval:
+        """Return a ratio from natural logarithms, which may be infinite."""
+        return cls(ratio_of_log(low), ratio_of_log(center), ratio_of_log(high), confidence, method)
+
     @property
     def excludes_one(self) -> bool:
         """Of a ratio: it differs significantly from no change."""
@@ -90,6 +97,11 @@ def verdict_of(interval: Interval, narrow: Interval | None) -> Verdict:
 def bounded_exp(log: float) -> float:
     """Return exp(log), kept within what a float can hold."""
     return math.exp(min(max(log, -LOG_MAX), LOG_MAX))
+
+
+def ratio_of_log(log: float) -> float:
+    """Return exp(log): infinite or 0 for an infinite one, else within what a float can hold."""
+    return math.exp(log) if math.isinf(log) else bounded_exp(log)
 
 
 @dataclass(frozen=True)

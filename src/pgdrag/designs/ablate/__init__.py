@@ -26,10 +26,9 @@ from pgdrag.designs.ablate.shapley import Share, Shares
 from pgdrag.errors import UsageError
 from pgdrag.findings.values import Interval
 from pgdrag.model import Forecast, Result, Rung, RunRecord
-from pgdrag.stats.effects import Effect
-from pgdrag.stats.interval import bounded_exp
+from pgdrag.stats.effects import CONFIDENCE, Effect
+from pgdrag.stats.interval import ratio_of_log
 
-_CONFIDENCE = 0.95
 _CLEARED = (Label.UNDECIDED, Label.INERT, Label.UNTESTABLE)
 
 
@@ -210,8 +209,8 @@ class Ablate(SubsetDesign):
             ),
             is_diffuse=screening.is_diffuse,
             margin=1 + self.parameters.threshold,
-            detectable_alone=_ratio(alone),
-            detectable_with_others=_ratio(with_others),
+            detectable_alone=ratio_of_log(alone),
+            detectable_with_others=ratio_of_log(with_others),
             method=method,
             draws=draws,
             draws_left_out=len(long.draws) - draws if long else 0,
@@ -299,13 +298,8 @@ def _share(share: Share, whole: Share, method: str) -> ShareFinding:
 
 
 def _interval(found: Effect | Share, method: str) -> Interval:
-    low, center, high = (_ratio(log) for log in (found.low, found.center, found.high))
-    return Interval(low, center, high, _CONFIDENCE, method)
+    return Interval.of_logs(found.low, found.center, found.high, CONFIDENCE, method)
 
 
 def _if_known(found: Effect | None, method: str) -> Interval | None:
     return None if found is None else _interval(found, method)
-
-
-def _ratio(log: float) -> float:
-    return math.exp(log) if math.isinf(log) else bounded_exp(log)

@@ -82,11 +82,6 @@ class SetTrials:
             self._quantities.setdefault(one.changes, []).append(one.quantities)
 
     @property
-    def measured(self) -> tuple[Changes, ...]:
-        """All sets of which a trial has a number."""
-        return tuple(self._readings)
-
-    @property
     def quantities(self) -> Mapping[Changes, Sequence[Mapping[str, Quantity]]]:
         """What else was measured in each trial that has a number, by the set."""
         return self._quantities

@@ -79,6 +79,7 @@ class Call(StrEnum):
     UNKNOWN = "unknown"  # a side has no number, or both are only bounded
 
 
+Judged = tuple[Effect | None, Call]  # one comparison
 _HAS_EFFECT = {Call.SLOWER: True, Call.FASTER: True, Call.NONE: False}
 # By the effects alone and with the others; None: unknown, or perhaps chance. Any other: undecided.
 _LABELS = {
@@ -142,9 +143,20 @@ def call_all(effects: Sequence[Effect | None], *, matters: float) -> tuple[Call,
     return tuple(map(call, effects, false_discovery_rates(p_values)))
 
 
-def label_of(
-    alone: tuple[Effect | None, Call], with_others: tuple[Effect | None, Call], *, matters: float
-) -> Label:
+def judged(
+    alone: Judged, with_others: Judged, *, matters: float
+) -> tuple[Label, tuple[Call, Call]]:
+    """Return a change's label, and both calls, each in the light of the other.
+
+    Args:
+        matters: as of `label_of`.
+    """
+    calls = resolved(alone, with_others)
+    both = (alone[0], calls[0]), (with_others[0], calls[1])
+    return label_of(*both, matters=matters), calls
+
+
+def label_of(alone: Judged, with_others: Judged, *, matters: float) -> Label:
     """Return the label of a change by what was found alone and with the others, both `resolved`.
 
     Args:
@@ -157,16 +169,14 @@ def label_of(
     return label or Label.UNDECIDED
 
 
-def resolved(
-    alone: tuple[Effect | None, Call], with_others: tuple[Effect | None, Call]
-) -> tuple[Call, Call]:
+def resolved(alone: Judged, with_others: Judged) -> tuple[Call, Call]:
     """Return both calls; "none" becomes unknown where it does not contradict the other's effect.
 
     A comparison with so wide an interval that it could have missed what the other one found says
     nothing: of a target that commits a handful of transactions every effect may look like none.
     """
 
-    def call(one: tuple[Effect | None, Call], other: tuple[Effect | None, Call]) -> Call:
+    def call(one: Judged, other: Judged) -> Call:
         (here, own), (there, others) = one, other
         if own is not Call.NONE or not _HAS_EFFECT.get(others) or here is None or there is None:
             return own

@@ -26,8 +26,7 @@ from pgdrag.designs.ablate.labels import (
     Label,
     call_all,
     effect,
-    label_of,
-    resolved,
+    judged,
 )
 from pgdrag.designs.ablate.parameters import AblateParameters
 from pgdrag.model import Outcome
@@ -430,10 +429,9 @@ class Screening:
     def _screened(self, change: int, found: Mapping[Side, Compared]) -> Screened:
         nothing = Compared(frozenset({change}), None, Call.UNKNOWN)
         alone, with_others = (found.get(side, nothing) for side in Side)
-        both = resolved((alone.effect, alone.call), (with_others.effect, with_others.call))
-        label = label_of(
-            (alone.effect, both[0]),
-            (with_others.effect, both[1]),
+        label, both = judged(
+            (alone.effect, alone.call),
+            (with_others.effect, with_others.call),
             matters=self._parameters.log_threshold,
         )
         failure = self.trials.failure(frozenset({change}))

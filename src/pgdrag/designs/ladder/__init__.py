@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from pydantic import Field
 
-from pgdrag.designs.ablate.labels import Call, Label, call_all, label_of, resolved
+from pgdrag.designs.ablate.labels import Call, Label, call_all, judged
 from pgdrag.designs.rungs import EveryRung, RungsParameters
 from pgdrag.english import listed, percent_words
 from pgdrag.findings.combine import group
@@ -152,9 +152,6 @@ class Ladder(EveryRung):
         return _Finder(self, run).find() if is_more else None
 
 
-_Judged = tuple[Effect | None, Call]
-
-
 class _Arm(NamedTuple):
     """The treatments of one step: the baseline with its levels only, and the last rung without them."""
 
@@ -213,9 +210,11 @@ class _Finder:
             self._as_seen(call, one)
             for call, one in zip(call_all(effects, matters=self._matters), contrasts, strict=True)
         ]
-        judged = list(zip(effects, calls, strict=True))
+        called = list(zip(effects, calls, strict=True))
         changes = [
-            self._change(arm, both, whole, self._label(*judged[2 * at : 2 * at + 2]))
+            self._change(
+                arm, both, whole, judged(*called[2 * at : 2 * at + 2], matters=self._matters)[0]
+            )
             for at, (arm, both) in enumerate(zip(self._arms, ways, strict=True))
         ]
         together = self._together()
@@ -246,11 +245,6 @@ class _Finder:
         is_lacking = arm.alone.name in self._untestable
         with_others = {} if is_lacking else _difference(arm.without.name, self._target)
         return _difference(self._baseline, arm.alone.name), with_others
-
-    def _label(self, alone: _Judged, with_others: _Judged) -> Label:
-        calls = resolved(alone, with_others)
-        both = (alone[0], calls[0]), (with_others[0], calls[1])
-        return label_of(*both, matters=self._matters)
 
     def _as_seen(self, call: Call, contrast: LogEstimate | None) -> Call:
         """Return a call, where "none" is said only if an effect that matters would have shown."""
