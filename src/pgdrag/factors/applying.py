@@ -65,7 +65,7 @@ class AppliedTreatment:
                 factor.before_start(self._cluster, levels)
             with self._log.phase("start"):
                 self._start()
-                self._life = self._known_life()
+                self._note_life()
                 for factor, levels in self._levels.items():
                     factor.after_start(self._cluster, levels)
                 self._read_back(late=False)
@@ -96,13 +96,16 @@ class AppliedTreatment:
         if self.is_crashed():
             raise ServerLost("the server crashed under load", detail=self._cluster.log_tail())
 
-    def _known_life(self) -> tuple[object, ...]:
-        if not wait_until(lambda: self._cluster.life()[1] is not None, _IN_SIGHT_TIMEOUT_S):
+    def _note_life(self) -> None:
+        def is_in_sight() -> bool:
+            self._life = self._cluster.life()
+            return self._life[1] is not None
+
+        if not wait_until(is_in_sight, _IN_SIGHT_TIMEOUT_S):
             self._log.warnings.append(
                 "pgdrag may not see the server's processes in /proc here: a crash is known from the server's lock "
                 "file alone"
             )
-        return self._cluster.life()
 
     def _start(self) -> None:
         """Start the server; one that runs already is restarted only where a setting needs it."""

@@ -5,7 +5,6 @@ What counts the whole machine's memory, such as vm.dirty_ratio, does not see a c
 
 from __future__ import annotations
 
-import os
 import resource
 import select
 import signal
@@ -20,6 +19,7 @@ from pgdrag.errors import UsageError
 from pgdrag.factors import Example, Factor, Here, Problem
 from pgdrag.factors import _balloon as program
 from pgdrag.factors._balloon import available_bytes
+from pgdrag.host.process_sight import has_capability
 from pgdrag.host.spawn import spawn
 from pgdrag.model import Applied, Level
 from pgdrag.units import format_bytes, parse_bytes
@@ -184,7 +184,7 @@ def _problem(level: Level) -> Problem | None:
     if there <= leave_bytes:
         return Problem(level, False, f"{here}: {format_bytes(there)} are available")
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
-    reason = unlockable(there - leave_bytes, limit, may_lock_all=_may_lock_all())
+    reason = unlockable(there - leave_bytes, limit, may_lock_all=has_capability(_CAP_IPC_LOCK))
     if reason:
         hint = f"As root, pgdrag would have a process hold {format_bytes(there - leave_bytes)}."
         return Problem(level, False, f"{here}: {reason}", hint)
@@ -202,12 +202,3 @@ def unlockable(size: int, limit: int, *, may_lock_all: bool) -> str:
     if may_lock_all or limit == resource.RLIM_INFINITY or size <= limit:
         return ""
     return f"this user may lock {format_bytes(limit)} of memory (RLIMIT_MEMLOCK), not {format_bytes(size)}"
-
-
-def _may_lock_all() -> bool:
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        return os.geteuid() == 0
-    effective = next((line.split()[1] for line in lines if line.startswith("CapEff:")), "0")
-    return bool(int(effective, 16) >> _CAP_IPC_LOCK & 1)

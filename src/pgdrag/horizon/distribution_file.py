@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from pgdrag.english import capital
 from pgdrag.errors import HoldsError
 from pgdrag.findings.holds.distribution import (
     FORMAT_VERSION,
@@ -82,7 +83,7 @@ def distribution_text(found: HoldDistribution) -> str:
     lines = [
         "# How long, how often and by which kind of holder the horizon was held, from samples.",
         '# To replay it in an experiment: [baseline.horizon] or [rungs.horizon], replay = "FILE".',
-        f"# {found.words[:1].upper()}{found.words[1:]}.",
+        f"# {capital(found.words)}.",
         f"pgdrag_holds = {FORMAT_VERSION}",
         "",
         "# From the start of one hold to the start of the next: [seconds, share of gaps that are longer].",

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal
 
 from pgdrag.host.interrupts import uninterrupted
-from pgdrag.host.process_alive import stat_fields, wait_until
+from pgdrag.host.process_alive import start_ticks, stat_fields, wait_until
 
 Kind = Literal["scratch", "undo", "session"]
 _SCRIPT = Path(__file__).with_name("_guardian_process.py")
@@ -50,11 +50,11 @@ def guarded_session(leader_pid: int) -> Iterator[None]:
     Args:
         leader_pid: a child that was started in a session of its own, and is not waited for within the block.
     """
-    fields = stat_fields(leader_pid)
-    if fields is None:  # it has ended by itself; what it started is its caller's to end
+    started = start_ticks(leader_pid)
+    if started is None:  # it has ended by itself; what it started is its caller's to end
         yield
         return
-    stake = _stake("session", f"{leader_pid}:{fields[19]}")
+    stake = _stake("session", f"{leader_pid}:{started}")
     _tell(stake, is_at_stake=True)
     try:
         yield
@@ -72,8 +72,7 @@ def end_session(place: str) -> int:
     killed: set[int] = set()
 
     def all_gone() -> bool:
-        fields = stat_fields(leader)
-        is_another = fields is not None and int(fields[19]) != started
+        is_another = start_ticks(leader) not in (None, started)
         left = [] if is_another else _members(leader)
         for pid in left:
             killed.add(pid)

@@ -16,6 +16,8 @@ import os
 from pathlib import Path
 from typing import Literal
 
+from pgdrag.host.process_alive import try_lock
+
 _NAMESPACES = Path("/proc/self/ns")
 _LOCKS = Path("/proc/locks")
 
@@ -35,13 +37,7 @@ class KernelLock:
 
     def take(self) -> bool:
         """Whether it is held now, or there is none to hold."""
-        if self._fd < 0:
-            return True
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+        return self._fd < 0 or try_lock(self._fd)
 
     def give_up(self) -> None:
         """Let others take it; it can be taken again."""

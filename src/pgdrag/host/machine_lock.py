@@ -16,6 +16,7 @@ from pathlib import Path
 from pgdrag.errors import UsageError
 from pgdrag.host.kernel_lock import KernelLock
 from pgdrag.host.process_alive import take_over
+from pgdrag.host.process_sight import uid_of
 from pgdrag.host.trusted_path import user_name
 from pgdrag.units import format_duration
 
@@ -79,20 +80,22 @@ def measuring_alone(
             return True
 
         def holder() -> _Process | None:
-            return _listener() or _known(kernel.holder_pid())
+            found = _listener()
+            pid = kernel.holder_pid() if found is None else None
+            return found if pid is None else _Process(pid, uid_of(pid))
 
         def holder_pid() -> int | None:
             found = holder()
             return None if found is None else found.pid
 
-        deadline, told = time.monotonic() + wait_s, None
+        deadline = time.monotonic() + wait_s
+        announced: _Process | None = None
         while not take_over(take, holder_pid):
             found = holder()
             if time.monotonic() >= deadline:
                 raise _refusal(found, wait_s)
-            who = found and found.pid
-            if who not in (None, told):
-                told = who
+            if found not in (None, announced):
+                announced = found
                 tell(f"Waiting up to {format_duration(wait_s)} for {found}.")
             time.sleep(_POLL_S)
         held.listen()
@@ -136,15 +139,6 @@ def _listener() -> _Process | None:
         )
         # 0: it is in a PID namespace that is not seen from here.
         return _Process(pid, uid) if pid else None
-
-
-def _known(pid: int | None) -> _Process | None:
-    if pid is None:
-        return None
-    try:
-        return _Process(pid, Path(f"/proc/{pid}").stat().st_uid)
-    except OSError:
-        return _Process(pid, None)
 
 
 def _address() -> str:

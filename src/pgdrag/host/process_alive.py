@@ -55,6 +55,12 @@ def take_over(take: Callable[[], bool], holder: Callable[[], int | None]) -> boo
     return True
 
 
+def start_ticks(pid: int) -> int | None:
+    """Return when a process was started, in the kernel's ticks since it booted; None: it has ended."""
+    fields = stat_fields(pid)
+    return None if fields is None else int(fields[19])
+
+
 def _is_guardian(pid: int) -> bool:
     try:
         return (_PROC / str(pid) / "comm").read_bytes().strip() == GUARDIAN.encode()
@@ -62,17 +68,18 @@ def _is_guardian(pid: int) -> bool:
         return False
 
 
+def try_lock(fd: int) -> bool:
+    """Whether the lock (flock) of a file or directory is held now; it is not waited for."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def take_lock(fd: int) -> bool:
     """Whether this process now holds the lock (flock) of a file, and stands in it as the holder."""
-
-    def lock() -> bool:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    if not take_over(lock, lambda: lock_holder(fd)):
+    if not take_over(lambda: try_lock(fd), lambda: lock_holder(fd)):
         return False
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)

@@ -99,9 +99,14 @@ def uid_of(pid: int) -> int | None:
 
 def has_ptrace() -> bool:
     """Whether this thread may look at other users' processes: CAP_SYS_PTRACE."""
+    return has_capability(_CAP_SYS_PTRACE)
+
+
+def has_capability(number: int) -> bool:
+    """Whether a capability is in force for this thread; False where /proc does not say."""
     try:
         lines = (_PROC / "thread-self" / "status").read_text().splitlines()
     except OSError:
         return False
     effective = next((line.split()[1] for line in lines if line.startswith("CapEff:")), "0")
-    return bool(int(effective, 16) >> _CAP_SYS_PTRACE & 1)
+    return bool(int(effective, 16) >> number & 1)

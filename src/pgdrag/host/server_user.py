@@ -41,6 +41,12 @@ class ServerUser:
     groups: tuple[int, ...] = ()
     is_own: bool = False
 
+    def may_enter(self, found: os.stat_result) -> bool:
+        """Whether a directory's mode lets this user pass through it."""
+        is_of_group = found.st_gid in (self.gid, *self.groups)
+        shift = 6 if found.st_uid == self.uid else 3 if is_of_group else 0
+        return bool(found.st_mode >> shift & 0o1)
+
     def with_name(self) -> ServerUser:
         """Return the user itself, or the one that stands in where a program asks for a user's name.
 

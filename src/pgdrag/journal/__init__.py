@@ -7,7 +7,6 @@ go on where it stopped. The file opens in any SQLite tool; `SCHEMA` says what is
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import sqlite3
@@ -28,7 +27,7 @@ from pgdrag.english import capital
 from pgdrag.errors import JournalError, StorageError
 from pgdrag.host.machine_lock import measuring_pid
 from pgdrag.host.mounts import network_file_system
-from pgdrag.host.process_alive import wait_until
+from pgdrag.host.process_alive import try_lock, wait_until
 from pgdrag.journal._older import of_today
 from pgdrag.model import Host, Outcome, Result, RunRecord, Study, Trial, WorkloadSpec
 from pgdrag.model.measurement import Sample
@@ -576,16 +575,8 @@ def refuse_network(directory: Path) -> None:
 @contextmanager
 def _directory_locked(directory: Path) -> Iterator[None]:
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-
-    def take() -> bool:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
     try:
-        if not wait_until(take, _LOCK_TIMEOUT_S):
+        if not wait_until(lambda: try_lock(fd), _LOCK_TIMEOUT_S):
             raise sqlite3.OperationalError("its directory is locked")
         yield
     finally:

@@ -31,6 +31,7 @@ from pathlib import Path
 
 import platformdirs
 
+from pgdrag.english import capital
 from pgdrag.errors import StorageError
 from pgdrag.host.guardian import guard
 from pgdrag.host.interrupts import uninterrupted
@@ -342,7 +343,7 @@ class Scratch:
         if who := who_may_swap(self.root):
             raise StorageError(
                 f'others could replace scratch directory "{self.root}"',
-                detail=f"{who[:1].upper()}{who[1:]}.",
+                detail=f"{capital(who)}.",
                 hint=f"Set {SCRATCH_VARIABLE} to a directory that lies in nobody else's.",
             )
 
@@ -350,11 +351,9 @@ class Scratch:
         if self.user is None:
             return
         for part in [*reversed(self.clusters.parents), self.clusters]:
-            found, user = part.stat(), self.user
-            shift = 6 if found.st_uid == user.uid else 3 if found.st_gid in user.groups else 0
-            if not found.st_mode >> shift & 0o1:
+            if not self.user.may_enter(part.stat()):
                 raise StorageError(
-                    f'user "{user.name}", who runs the server, cannot pass through "{part}"',
+                    f'user "{self.user.name}", who runs the server, cannot pass through "{part}"',
                     hint=f'Run chmod o+x "{part}", or set {SCRATCH_VARIABLE} to another directory.',
                 )
 

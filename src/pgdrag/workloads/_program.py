@@ -146,11 +146,7 @@ def program_environment(
 
 
 def _refuse_closed(directory: Path, purpose: str, user: ServerUser | None) -> None:
-    if user is None:
-        return
-    found = directory.stat()
-    shift = 6 if found.st_uid == user.uid else 3 if found.st_gid in (user.gid, *user.groups) else 0
-    if not found.st_mode >> shift & 0o1:
+    if user is not None and not user.may_enter(directory.stat()):
         raise DriverError(
             f'user {user.name}, who runs {purpose} for root, cannot enter directory "{directory}"',
             hint=f'Run chmod o+x "{directory}", or name another directory in the experiment file.',

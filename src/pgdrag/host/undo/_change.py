@@ -24,7 +24,7 @@ from typing import ClassVar, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from pgdrag import registry
-from pgdrag.host.process_alive import stat_fields
+from pgdrag.host.process_alive import start_ticks
 
 # How the names start of what pgdrag makes; directories of devices are "device-" in any scratch directory.
 OWN_PREFIXES = ("pgdrag-", "device-")
@@ -110,8 +110,8 @@ class Owner:
     @classmethod
     def of(cls, pid: int) -> Owner | None:
         """Return a process of this boot; None: it has ended."""
-        fields = stat_fields(pid)
-        return None if fields is None else cls(pid, int(fields[19]), _BOOT_ID.read_text().strip())
+        started = start_ticks(pid)
+        return None if started is None else cls(pid, started, _BOOT_ID.read_text().strip())
 
     @classmethod
     def this_process(cls) -> Owner:

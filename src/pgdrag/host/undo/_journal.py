@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from pgdrag.english import capital
 from pgdrag.errors import StorageError, UsageError
 from pgdrag.host.guardian import guard
 from pgdrag.host.interrupts import uninterrupted
@@ -75,7 +76,7 @@ class UndoJournal:
                 # Through it others could make root write any file.
                 raise StorageError(
                     f'others could replace the undo journal in "{place}"',
-                    detail=f"{who[:1].upper()}{who[1:]}.",
+                    detail=f"{capital(who)}.",
                     hint=f"Set {UNDO_VARIABLE} to a directory that is yours alone, as are those above it.",
                 )
             lock_fd = open_lock(place / _LOCK)
@@ -325,7 +326,7 @@ def _words(noted: NotedChange) -> str:
         words = noted.change.words()
     except Exception:  # of a plug-in's
         words = f"change {noted.step}, of kind {noted.change.name}"
-    return words[:1].upper() + words[1:]
+    return capital(words)
 
 
 @contextlib.contextmanager
