@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -151,10 +152,13 @@ def test_tls_can_begin_at_once(shared_cluster: Cluster, own: Certificate) -> Non
         assert (front.encrypted, front.plain) == (4, 0)
 
 
-def test_a_key_and_its_certificate_reach_the_driver_unless_the_key_is_encrypted(
-    shared_cluster: Cluster, own: Certificate, tmp_path: Path
+def test_the_drivers_sessions_show_the_clients_certificate(
+    shared_cluster: Cluster, own: Certificate
 ) -> None:
-    with Front(socket_of(shared_cluster), own.context()).open() as front:
+    wanting = own.context()
+    wanting.verify_mode = ssl.CERT_REQUIRED
+    wanting.load_verify_locations(own.file)
+    with Front(socket_of(shared_cluster), wanting).open() as front:
         named = f"sslmode=require sslcert={own.file} sslkey={own.key}"
         server = reach(dsn(front, named))
         assert drive(server).total.committed
@@ -210,6 +214,24 @@ def test_a_password_or_its_hash_goes_to_another_host_only_encrypted(
             server = reach(f"{where} sslmode={mode}")
             assert server.is_encrypted
             assert drive(server).total.committed
+
+
+def test_no_password_goes_in_the_clear_to_a_host_that_is_named_beside_this_one(
+    running_cluster: Cluster, own: Certificate
+) -> None:
+    front = Front(socket_of(running_cluster), None, address=another_address())
+    with (
+        front.open(),
+        asking_for("md5", running_cluster, front) as where,
+        socket.socket() as closed,
+    ):
+        closed.bind(("127.0.0.1", 0))  # nobody listens
+        several = where.replace(front.address, f"{front.address},127.0.0.1", 1)
+        several = several.replace(
+            f"port={front.port}", f"port={front.port},{closed.getsockname()[1]}"
+        )
+        with pytest.raises(ServerLost):
+            reach(several)
 
 
 def test_scram_goes_to_another_host_without_tls(running_cluster: Cluster) -> None:

@@ -153,7 +153,8 @@ def test_root_of_a_container_sees_what_its_servers_run(own: ServerUser) -> None:
             assert wait_until(lambda: Path(link_of(pid, "exe")).name in ("sleep", "busybox"), 10)
             assert link_of(pid, "cwd") == "/"
             assert os.getpid() in all_pids()
-        assert os.access("/root", os.W_OK) or not Path("/root").exists(), "it is root again"
+        status = Path("/proc/thread-self/status").read_text()
+        assert "Uid:\t0\t0\t0\t0\n" in status, "it is root again"
 
 
 def test_that_nothing_is_seen_is_not_taken_for_nothing(

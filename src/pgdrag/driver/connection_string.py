@@ -208,8 +208,9 @@ def _connect(
     except psycopg.OperationalError as error:
         failure = error
     reason = _reason(failure)
-    if is_careful and "authentication method requirement" in str(failure):
-        return _connect(_out_of_hearing(failure, keywords), ask_password, is_careful=False)
+    # Of several hosts, the last one's own words are the first line.
+    if is_careful and "authentication method requirement" in str(failure).partition("\n")[0]:
+        return _connect(_without_eavesdroppers(failure, keywords), ask_password, is_careful=False)
     if "no password supplied" in reason and "password" not in keywords:
         if ask_password is None:
             raise UsageError(
@@ -236,7 +237,7 @@ def _connect_hint(reason: str) -> str:
     return hint
 
 
-def _out_of_hearing(
+def _without_eavesdroppers(
     failure: psycopg.OperationalError, keywords: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return how to connect to a server that asks for the password in clear text or as an MD5 hash.
@@ -248,7 +249,9 @@ def _out_of_hearing(
     found = parameters(failure.pgconn.info)
     host, address = failure.pgconn.host.decode(), failure.pgconn.hostaddr.decode()
     if host.startswith("/") or ip_address(address.partition("%")[0]).is_loopback:
-        return dict(keywords)
+        # To this one and no other: of several hosts, some may be remote.
+        port = failure.pgconn.port.decode()
+        return {**keywords, "host": host, "hostaddr": address or None, "port": port}
     if found.get("sslmode") != "disable":
         return {**keywords, "sslmode": "require"}
     raise ServerLost(
