@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from pgdrag.designs._subsets import Changes, Observed
 from pgdrag.designs.bisect.pieces import units
 from pgdrag.designs.bisect.procedure import BisectParameters, Ending, Procedure
+from pgdrag.findings.quantities import Quantity
 from pgdrag.findings.readings import Reading
 from pgdrag.model import Outcome
 from simulations.rows import Row, share_row, value_row
@@ -59,13 +61,18 @@ class Played:
         return self.is_small and self.share >= GOAL.share - TOLERANCE
 
 
-def play(names: Sequence[str], goal: BisectParameters, run: RunTrial) -> Procedure:
-    """Return a bisection played to its end."""
+def play(
+    names: Sequence[str],
+    goal: BisectParameters,
+    run: RunTrial,
+    seen: Callable[[Changes], dict[str, Quantity]] = lambda _: {},
+) -> Procedure:
+    """Return a bisection played to its end; `seen` is what a trial measures beside throughput."""
     bisection = Procedure(names, goal)
     while (asked := bisection.request) is not None:
         bisection.tell(
             [
-                Observed(x, asked.is_brief, run(x, asked.is_brief), Outcome.MEASURED)
+                Observed(x, asked.is_brief, run(x, asked.is_brief), Outcome.MEASURED, seen(x))
                 for x in asked.sets
             ]
         )
@@ -242,20 +249,12 @@ def _file_rows(count: int) -> list[Row]:
             rng = np.random.default_rng([11, seed])
             system, quantities = file_of_45(rng, least=1.2, most=3, movers=4)
             machine = Machine(noise=FILE_NOISE / 1.5, brief_noise=FILE_NOISE, rng=rng)
-            bisection = Procedure([f"s{at}" for at in range(FILE)], MIXED_GOAL)
-            while (asked := bisection.request) is not None:
-                bisection.tell(
-                    [
-                        Observed(
-                            changes,
-                            asked.is_brief,
-                            machine.run(system, changes, is_brief=asked.is_brief),
-                            Outcome.MEASURED,
-                            quantities.seen(changes, rng) if has_quantities else {},
-                        )
-                        for changes in asked.sets
-                    ]
-                )
+            bisection = play(
+                [f"s{at}" for at in range(FILE)],
+                MIXED_GOAL,
+                _runner(system, machine),
+                partial(quantities.seen, rng=rng) if has_quantities else lambda _: {},
+            )
             share = system.lost(bisection.found) / system.lost(frozenset(range(FILE)))
             kept += share >= MIXED_GOAL.share - TOLERANCE
             innocent.append(len(bisection.found - system.kinds.keys()))

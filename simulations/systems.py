@@ -132,10 +132,9 @@ class Quantities:
 
     def seen(self, changes: Changes, rng: np.random.Generator) -> dict[str, Quantity]:
         """Return what one trial measures."""
-        noise = rng.standard_normal(len(QUANTITIES)) * QUANTITIES
+        logs = rng.standard_normal(len(QUANTITIES)) * QUANTITIES
         if sum(effect.lost(changes) for effect, _ in self.marks) > math.log(_CRAWLS):
-            noise = _LOUDER * noise + _RARE * (rng.random(len(QUANTITIES)) < _RARELY)
-        logs = noise
+            logs = _LOUDER * logs + _RARE * (rng.random(len(QUANTITIES)) < _RARELY)
         for effect, moves in self.marks:
             logs += moves * bool(effect.lost(changes))
         for change in changes & self.movers.keys():

@@ -1,10 +1,15 @@
-"""This thread without one of root's rights, as root in a container is."""
+"""What takes root, and this thread without one of root's rights, as root in a container is."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+import pytest
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can do this")
 
 CAP_SYS_PTRACE = 19  # linux/capability.h
 _VERSION = 0x20080522

@@ -34,6 +34,14 @@ def any_value() -> Iterator[None]:
 
 
 @pytest.fixture
+def no_libpq_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of this environment names a server, or how to connect to one."""
+    for name in os.environ:
+        if name.startswith("PG") and not name.startswith("PGDRAG_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
 def host_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[UndoJournal]:
     """The undo journal of a test that changes the operating system, as no other test does meanwhile."""
     if os.geteuid() != 0:

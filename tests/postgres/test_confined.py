@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from living import is_alive
 
-from capabilities import CAP_SYS_PTRACE, without
+from capabilities import CAP_SYS_PTRACE, needs_root, without
 from pgdrag.factors.programs import programs_of
 from pgdrag.host.process_alive import wait_until
 from pgdrag.model import Outcome, Result, Treatment, Trial, WorkloadSpec
@@ -29,7 +29,6 @@ from stand_ins import kill_with_guardian
 
 LOAD = LoadProfile(connections=1, warm_up_s=0, measure_s=1, budget_s=1, min_commits=0)
 SOURCE = Path(__file__).parents[2] / "src"
-root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")
 # Forks twice, leaves its session, and forgets where it came from.
 DAEMON = "setsid sh -c 'env -i /bin/sleep 1000 & echo $! > {0}.new; mv {0}.new {0}' < /dev/null > /dev/null 2>&1 &"
 
@@ -68,7 +67,7 @@ def test_a_script_is_no_shell(bench: ServerTrialRunner, told: Path) -> None:
     assert not told.exists()
 
 
-@root_only
+@needs_root
 def test_what_a_superusers_script_forks_ends_with_the_cluster(
     bench: ServerTrialRunner, told: Path
 ) -> None:
@@ -86,7 +85,7 @@ def test_what_a_superusers_script_forks_ends_with_the_cluster(
     assert told.stat().st_uid not in (0, os.geteuid())
 
 
-@root_only
+@needs_root
 def test_a_program_of_a_script_runs_as_the_servers_user_and_ends_with_the_cluster(
     bench: ServerTrialRunner, told: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,7 +102,7 @@ def test_a_program_of_a_script_runs_as_the_servers_user_and_ends_with_the_cluste
     assert not is_alive(int(told.read_text()))
 
 
-@root_only
+@needs_root
 def test_a_crash_is_seen_without_the_right_to_look_at_processes(bench: ServerTrialRunner) -> None:
     def kill_checkpointer(event: Event) -> None:
         if isinstance(event, PhaseStarted) and event.name == "measure":
@@ -197,7 +196,7 @@ print(*sweep(Scratch.open(Path(sys.argv[1]))))
 """
 
 
-@root_only
+@needs_root
 def test_what_hidepid_hides_is_ended_and_never_called_gone(
     killed: tuple[Path, list[int]],
 ) -> None:

@@ -13,9 +13,9 @@ from pgdrag.servers.cluster import Cluster
 
 
 @pytest.fixture(autouse=True)
-def no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("HOST", "PORT", "USER", "DATABASE", "PASSWORD", "SERVICE", "OPTIONS", "SSLMODE"):
-        monkeypatch.delenv(f"PG{name}", raising=False)
+def no_environment(
+    no_libpq_environment: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PGPASSFILE", str(tmp_path / "pgpass"))
 
 

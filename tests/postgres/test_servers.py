@@ -20,6 +20,7 @@ import psycopg
 import pytest
 from living import is_alive, memory_maps, reload
 
+from capabilities import needs_root
 from pgdrag.errors import ServerDidNotStart, ServerError, ServerLost, StorageError
 from pgdrag.host.process_alive import wait_until
 from pgdrag.servers import binaries as binaries_module
@@ -37,7 +38,6 @@ from pgdrag.servers.scratch import Scratch, server_user
 from pgdrag.servers.snapshot import Snapshot
 
 pytestmark = pytest.mark.postgres
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can do this")
 SOURCE = Path(__file__).parents[2] / "src"
 
 

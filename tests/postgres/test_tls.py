@@ -30,18 +30,9 @@ LOAD = LoadProfile(connections=3, warm_up_s=0, measure_s=0.1, budget_s=30, min_c
 
 
 @pytest.fixture(autouse=True)
-def no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in (
-        "HOST",
-        "PORT",
-        "USER",
-        "DATABASE",
-        "PASSWORD",
-        "SERVICE",
-        "SSLMODE",
-        "SSLROOTCERT",
-    ):
-        monkeypatch.delenv(f"PG{name}", raising=False)
+def no_environment(
+    no_libpq_environment: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     # Nor what is in ~/.postgresql.
     monkeypatch.setenv("HOME", str(tmp_path))
 

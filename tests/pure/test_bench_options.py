@@ -19,10 +19,7 @@ def load(*, transactions: int | None = None, **given: Any) -> LoadProfile:
     return LoadOptions(**given).profile(transactions=transactions)
 
 
-@pytest.fixture(autouse=True)
-def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGSERVICE"):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("no_libpq_environment")
 
 
 def refusal(*arguments: str) -> PgdragError:

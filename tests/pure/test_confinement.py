@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from capabilities import CAP_SYS_PTRACE, without
+from capabilities import CAP_SYS_PTRACE, needs_root, without
 from pgdrag.errors import ServerError
 from pgdrag.host import process_sight, server_user
 from pgdrag.host.confinement import end_user, mark, marked_pids
@@ -23,7 +23,6 @@ from pgdrag.host.server_user import OWN_NUMBERS, ServerUser
 from pgdrag.host.spawn import clean_environment, end_all, run, spawn
 from pgdrag.servers.processes import Postmaster, kill_processes
 
-root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 # Forks twice, leaves its session, and forgets where it came from.
 DAEMON = "setsid sh -c 'env -i sleep 1000 3>&- & echo $! >&3' 3>&1 >/dev/null 2>&1 </dev/null &"
 
@@ -56,7 +55,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerUser]:
     end_all(found)
 
 
-@root_only
+@needs_root
 def test_servers_run_as_a_user_that_nobody_else_has(own: ServerUser) -> None:
     assert own.is_own
     assert own == server_user.server_user()
@@ -69,7 +68,7 @@ def test_servers_run_as_a_user_that_nobody_else_has(own: ServerUser) -> None:
     assert int(other) != own.uid
 
 
-@root_only
+@needs_root
 def test_a_number_that_another_pgdrag_has_is_left_to_it(
     own: ServerUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,7 +99,7 @@ def test_a_container_has_only_the_numbers_that_it_maps(
     assert next(iter(mapped), None) == chosen
 
 
-@root_only
+@needs_root
 def test_what_hides_and_forgets_its_origin_ends_with_its_user(own: ServerUser) -> None:
     told = run(["sh", "-c", DAEMON], user=own, timeout_s=30)
     daemon = int(told.output)
@@ -109,7 +108,7 @@ def test_what_hides_and_forgets_its_origin_ends_with_its_user(own: ServerUser) -
     assert pids_of(own) == []
 
 
-@root_only
+@needs_root
 def test_what_cannot_be_seen_is_ended_all_the_same(
     own: ServerUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,7 +127,7 @@ def test_a_user_that_others_have_is_never_ended_as_a_whole() -> None:
         server_user.own_user(1000)
 
 
-def test_where_others_have_the_user_a_mark_tells(tmp_path: Path) -> None:
+def test_processes_of_a_shared_user_are_recognised_by_their_mark(tmp_path: Path) -> None:
     user = None if os.geteuid() else ServerUser("nobody", 65534, 65534)
     environment = {**clean_environment(), **mark(tmp_path)}
     with (
@@ -144,7 +143,7 @@ def test_where_others_have_the_user_a_mark_tells(tmp_path: Path) -> None:
             assert None not in (stat_fields(other), stat_fields(another))
 
 
-@root_only
+@needs_root
 def test_root_of_a_container_sees_what_its_servers_run(own: ServerUser) -> None:
     with living(own) as pid, without(CAP_SYS_PTRACE):
         assert wait_until(lambda: pids_of(own) == [pid], 10)
@@ -179,7 +178,7 @@ def test_a_crash_is_known_from_the_lock_file_where_no_process_is_in_sight(
     assert server.life() != before
 
 
-def test_programs_of_an_experiment_are_told_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_of_an_experiment_inherit_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("PGPASSWORD", "secret")
     monkeypatch.setenv("LC_MESSAGES", "de_DE")

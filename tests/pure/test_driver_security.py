@@ -14,10 +14,8 @@ PEM = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n"
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(no_libpq_environment: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("PGSSLMODE", "PGSERVICE", "PGREQUIREAUTH", "PGSSLROOTCERT"):
-        monkeypatch.delenv(name, raising=False)
     return tmp_path
 
 
@@ -101,7 +99,7 @@ def test_libpq_says_what_counts_without_connecting(
     assert parameters_of("service=bench sslmode=disable")["sslmode"] == "disable"
 
 
-def test_the_driver_is_told_only_what_is_not_its_default() -> None:
+def test_a_job_leaves_out_security_settings_that_are_the_drivers_defaults() -> None:
     plain = Target("/socket", 5432, "me", "db")
     told = driver_job("run", plain, None, 0)["server"]
     assert not {"address", "tls", "channel_binding", "auth_methods"} & told.keys()

@@ -178,7 +178,7 @@ def test_a_place_that_cannot_be_cleared_up_spoils_no_other(
     assert not owned.path.exists()
 
 
-def test_what_could_not_be_undone_is_told_again_by_the_next_start(root: Path) -> None:
+def test_a_failed_undo_is_reported_again_at_the_next_start(root: Path) -> None:
     journal = UndoJournal.open(root / "undo")
     (root / "pgdrag-file").mkdir()  # no file, so that it cannot be deleted as one
     journal.note(MadeFile(str(root / "pgdrag-file")))

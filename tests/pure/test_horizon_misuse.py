@@ -9,11 +9,7 @@ import pytest
 from pgdrag.cli import run_command
 from pgdrag.cli.ending import status_of
 
-
-@pytest.fixture(autouse=True)
-def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HOST", "HOSTADDR", "PORT", "DATABASE", "SERVICE"):
-        monkeypatch.delenv(f"PG{name}", raising=False)
+pytestmark = pytest.mark.usefixtures("no_libpq_environment")
 
 
 @pytest.mark.parametrize(

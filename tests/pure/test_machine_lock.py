@@ -177,7 +177,7 @@ def test_another_user_who_took_the_name_is_named_with_a_way_out(machine: Machine
         assert "set PGDRAG_MACHINE to a name of your own to go on beside it" in said
 
 
-def test_a_name_that_somebody_took_without_answering_is_told_with_how_to_find_him(
+def test_a_lock_holder_that_does_not_answer_is_reported_with_a_way_to_find_it(
     machine: Machine,
 ) -> None:
     with socket.socket(socket.AF_UNIX) as held:

@@ -60,7 +60,7 @@ def test_an_internal_error_repeats_no_password(capsys: pytest.CaptureFixture[str
     assert "hush" not in capsys.readouterr().err
 
 
-def test_nothing_that_is_told_to_the_driver_shows_its_secrets() -> None:
+def test_the_repr_of_a_target_and_of_its_tls_has_no_secrets() -> None:
     target = Target("db1", 5432, "me", "x", password="hush")
     assert "hush" not in repr(target)
     assert "hush" not in repr(Tls(certificate="shown", key="hush"))

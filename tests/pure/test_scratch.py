@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from capabilities import needs_root
 from pgdrag.cli.place import clear_former
 from pgdrag.errors import StorageError
 from pgdrag.host.mounts import mount_holding
@@ -125,7 +126,7 @@ def test_a_former_place_that_others_may_write_to_is_left_alone(places: Path) -> 
     assert Scratch.former() is None
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@needs_root
 def test_a_home_that_a_user_may_not_look_into_is_no_error(places: Path) -> None:
     (places / "home").chmod(0o700)
     places.chmod(0o711)

@@ -440,7 +440,7 @@ class Broken(Exception):
 
 
 @pytest.mark.parametrize("error", [Broken("no"), UnicodeDecodeError("utf-8", b"\xe9", 0, 1, "no")])
-def test_a_change_that_fails_in_any_way_is_told_and_the_others_are_undone(
+def test_a_change_that_cannot_be_undone_is_reported_and_the_others_are_undone(
     journal, tmp_path, monkeypatch, error
 ):
     """Fault 8: step 2 of 3 raises."""
