@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -37,7 +38,7 @@ def clean(
 
     scratch = Scratch.open()
     with measuring(wait):
-        for sentence in (*clear_up(scratch), *clear_former(with_snapshots=snapshots)):
+        for sentence in chain(clear_up(scratch), clear_former(with_snapshots=snapshots)):
             print(without_controls(sentence))
         store = SnapshotStore(scratch)
         for snapshot in store.list():

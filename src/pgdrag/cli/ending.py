@@ -113,15 +113,15 @@ def _internal_error(error: Exception) -> int:
     import platform
     import traceback
 
-    told_lines = "".join(traceback.format_exception(error))
-    print(without_passwords(told_lines), end="", file=sys.stderr)
+    lines = "".join(traceback.format_exception(error))
+    print(without_controls(without_passwords(lines)), end="", file=sys.stderr)
     system = f"Python {platform.python_version()}, {platform.system()} {platform.release()}"
-    told = PgdragError(
+    report = PgdragError(
         f"internal error: {type(error).__name__}",
         detail=f"This is a mistake in pgdrag {pgdrag.__version__} ({system}), not in what you asked for.",
         hint="Report it to pgdrag's developers, with the lines above and the command.",
     )
-    print_error(told)
+    print_error(report)
     return EXIT_INTERNAL
 
 

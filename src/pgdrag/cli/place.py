@@ -8,6 +8,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -91,7 +92,7 @@ def open_scratch() -> Scratch:
         StorageError: it cannot be created or read.
     """
     scratch = Scratch.open()
-    for sentence in (*clear_up(scratch), *clear_former()):
+    for sentence in chain(clear_up(scratch), clear_former()):
         print(without_controls(sentence), file=sys.stderr)
     return scratch
 

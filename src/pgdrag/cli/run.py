@@ -71,7 +71,7 @@ def run(
     if profile:
         study = replace(study, instrument=study.instrument.also("profile"))
     allowed = frozenset(allow_change or ())
-    if not dry_run:
+    if allow_run or not dry_run:
         # Before anything is started: also a server's version is asked of its program.
         allowed |= agree(
             Needed(study_programs(study)),

@@ -125,7 +125,7 @@ class StudyCommand:
     def _agree(self, programs: tuple[Program, ...], name: str) -> None:
         """Ask for consent to what an experiment starts; without a run nothing of it is started."""
         needed = Needed(programs).without(self.runner.here.allowed)
-        if not self.options.dry_run:
+        if self.options.allow_run or not self.options.dry_run:
             allow_run, remember = self.options.allow_run, self.options.remember
             subject = f'experiment "{name}"'
             self.runner.allow(agree(needed, subject, allow_run=allow_run, remember=remember))

@@ -86,8 +86,8 @@ class Remembered:
 
     def includes(self, needed: Needed, run_id: str = "") -> bool:
         """Tell whether this user agreed to just that, in general or for a run."""
-        known = self._known()
-        return any(_digest(needed, one) in known for one in ("", run_id))
+        known, content = self._known(), _content(needed)
+        return any(_digest(content, one) in known for one in ("", run_id))
 
     def add(self, needed: Needed, run_id: str = "") -> None:
         """Remember that this user agreed to that, in general or for one run.
@@ -96,9 +96,7 @@ class Remembered:
             StorageError: the file cannot be written.
         """
         what = " ".join(sorted(needed.keys)).split("\n", 1)[0][:200]
-        line = (
-            f"{_digest(needed, run_id)} {time.strftime('%Y-%m-%d')} {json.dumps(run_id or what)}\n"
-        )
+        line = f"{_digest(_content(needed), run_id)} {time.strftime('%Y-%m-%d')} {json.dumps(run_id or what)}\n"
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -119,10 +117,17 @@ class Remembered:
         return frozenset()
 
 
-def _digest(needed: Needed, run_id: str) -> str:
-    programs = [[x.key, *_contents(x)] for x in sorted(needed.programs)]
-    content = json.dumps([run_id, sorted(needed.changes), programs])
-    return hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()
+def _content(needed: Needed) -> list[object]:
+    """Return all that consent depends on; it reads the files that commands name."""
+    return [
+        sorted(needed.changes),
+        [[x.key, *_contents(x)] for x in sorted(needed.programs)],
+    ]
+
+
+def _digest(content: list[object], run_id: str) -> str:
+    text = json.dumps([run_id, *content])
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _contents(program: Program) -> Iterator[str]:
