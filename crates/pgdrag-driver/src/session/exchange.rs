@@ -76,16 +76,16 @@ impl Exchange {
         let is_oversized = self.filled < self.received.len() / 4;
         self.kept = 0;
         self.close_gap();
-        if is_oversized && self.received.len() > self.lasting_bytes() {
+        if is_oversized && !self.keeps(self.received.len()) {
             self.received.truncate((self.received.len() / 2).max(self.filled));
             self.received.shrink_to_fit();
             self.room.shrink_to(self.received.len());
         }
     }
 
-    /// What is kept whatever the answers.
-    fn lasting_bytes(&self) -> usize {
-        if self.room.is_scarce() { RECEIVE_BYTES } else { LASTING_BYTES }
+    /// Whether so much is kept whatever the answers; nearly all sessions never have more than the first few bytes.
+    fn keeps(&self, bytes: usize) -> bool {
+        bytes <= RECEIVE_BYTES || bytes <= LASTING_BYTES && !self.room.is_scarce()
     }
 
     fn close_gap(&mut self) {
@@ -119,7 +119,7 @@ impl Exchange {
                 Poll::Pending => ready!(self.poll_receive(context))?,
             }
         }
-        if self.out.capacity() > self.lasting_bytes() {
+        if !self.keeps(self.out.capacity()) {
             self.out = BytesMut::new();
         }
         self.out.clear();
