@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import pgdrag.servers.fetched as module
+from capabilities import needs_root
 from pgdrag.errors import ServerError
 from pgdrag.host.programs import Ran
 from pgdrag.servers.fetched import extract, fetch, fetched_bin_dirs
@@ -206,7 +207,7 @@ def test_all_is_on_the_disk_before_its_name_says_that_it_is_there(
     def flush(path: Path) -> None:
         flushed.append((path, (tmp_path / "16.7").exists()))
 
-    monkeypatch.setattr(module, "flush_file_system", flush)
+    monkeypatch.setattr("pgdrag.servers.copying.flush_file_system", flush)
     fetch("16", tmp_path)
     assert [is_there for _, is_there in flushed] == [False, True]
 
@@ -255,6 +256,27 @@ EVIL: dict[str, list[tarfile.TarInfo]] = {
     ],
     "device": [device("null")],
 }
+
+
+@needs_root
+@pytest.mark.parametrize("has_filter", [True, False])
+def test_what_root_unpacks_is_roots_whatever_the_archive_says(
+    tmp_path: Path, has_filter: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_filter:
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+        monkeypatch.setattr(
+            tarfile.TarFile, "extraction_filter", staticmethod(lambda each, _: each)
+        )
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        member = tarfile.TarInfo("postgres")
+        member.uid = member.gid = 12345
+        archive.addfile(member)
+    packed.seek(0)
+    with tarfile.open(fileobj=packed) as archive:
+        extract(archive, tmp_path)
+    assert (tmp_path / "postgres").stat().st_uid == 0
 
 
 @pytest.mark.parametrize("has_filter", [True, False])

