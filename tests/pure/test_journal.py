@@ -14,7 +14,8 @@ import pytest
 from pydantic_core import to_jsonable_python
 
 from pgdrag.errors import JournalError, StorageError
-from pgdrag.journal import SCHEMA, Journal
+from pgdrag.journal import Journal
+from pgdrag.journal._file import SCHEMA
 from pgdrag.lab import expand
 from pgdrag.model import Block, Host
 from pgdrag.model.load import BenchBaseRate, Closed, Pacing
@@ -188,7 +189,7 @@ def test_two_first_starts_at_once_both_succeed(tmp_path: Path) -> None:
 def test_a_second_start_waits_for_the_first_one_to_make_the_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pgdrag.journal._LOCK_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("pgdrag.journal._file._LOCK_TIMEOUT_S", 0.05)
     fd = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(fd, fcntl.LOCK_EX)  # what the first one holds meanwhile
     with pytest.raises(JournalError, match="is locked by another process"):
