@@ -36,10 +36,15 @@ on_disk = pytest.mark.parametrize("open_directory", ["disk"], indirect=True, sco
 
 
 @pytest.fixture(autouse=True)
-def _no_lock_of_the_kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let tests side by side change what is theirs; what all share is changed under `host_alone`."""
-    if "is_refused" not in request.node.name:
-        monkeypatch.setattr(UndoJournal, "hold_kernel", lambda _: None)
+def _no_lock_of_the_kernel(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let tests side by side change what is theirs; what all share is changed under `host_alone`.
+
+    With patches of its own: the test's are undone before its other fixtures end.
+    """
+    with pytest.MonkeyPatch.context() as patches:
+        if "is_refused" not in request.node.name:
+            patches.setattr(UndoJournal, "hold_kernel", lambda _: None)
+        yield
 
 
 @pytest.fixture(scope="session")
