@@ -133,6 +133,11 @@ impl News {
         }
     }
 
+    /// Whether there may be something to read.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.is_readable.get()
+    }
+
     /// Whether there is something to read, of which nobody knew.
     pub(crate) fn take_readable(&self) -> bool {
         self.is_readable.replace(false)
@@ -176,7 +181,7 @@ impl Watched {
         context: &Context<'_>,
         room: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        while self.news.is_readable.get() {
+        while self.news.is_readable() {
             match recv(&self.socket, &mut *room, RecvFlags::DONTWAIT) {
                 Ok((count, _)) => {
                     // Less than there was room for is all there was.

@@ -142,7 +142,8 @@ impl Crowd {
     /// Serves and sleeps until a timer fires, or a client needs the runtime.
     fn poll_alone(&mut self, alarm: &Alarm, context: &Context<'_>) -> Poll<()> {
         while self.live > 0 {
-            if self.ready.is_empty() {
+            // A firing of which an earlier look has learned ends no sleep.
+            if self.ready.is_empty() && !alarm.news.is_readable() {
                 alarm.timers.arm(self.woke.get() + LONGEST_SLEEP);
                 self.reactor.sleep();
             } else {
@@ -313,6 +314,34 @@ mod tests {
                 other.write_all(&[1]).expect("sent");
             });
             poll_fn(|context| crowd.poll(context)).await;
+        });
+    }
+
+    #[test]
+    fn a_timer_whose_firing_was_seen_before_the_thread_sleeps_in_the_reactor_still_wakes_its_client() {
+        with_sleeper(async |mut crowd, timers| {
+            let mut other = add_reader(&mut crowd);
+            let woken = Rc::new(Cell::new(false));
+            let (sleeping, moment) = (Rc::clone(&timers), Rc::clone(&woken));
+            crowd.add(async move {
+                sleeping.sleep(Duration::from_micros(100)).await;
+                moment.set(true);
+            });
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(crowd.poll_in_runtime(&mut context).is_pending());
+            std::thread::sleep(Duration::from_millis(1));
+            crowd.reactor.look();
+            // Ends a sleep that nothing else would end.
+            let thread = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_secs(1));
+                other.write_all(&[1]).expect("sent");
+            });
+            let alarm = crowd.alarm.clone().expect("it sleeps in the reactor");
+            while !woken.get() {
+                assert!(crowd.poll_alone(&alarm, &context).is_pending());
+                assert_eq!(crowd.live, 1 + usize::from(!woken.get()), "the reader was first");
+            }
+            thread.join().expect("the thread ends");
         });
     }
 
