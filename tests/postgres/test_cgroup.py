@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from loads import PACED
 
+from conftest import on_disk
 from pgdrag.collectors._cgroups import io_limits
 from pgdrag.collectors.disk import number_of_disk
 from pgdrag.factors import Here
@@ -29,7 +31,9 @@ from pgdrag.servers.cluster import Cluster
 from pgdrag.trial import ServerTrialRunner, run_trial
 from stand_ins import NO_GUARDIAN
 
-SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=1, budget_s=4, min_commits=1)
+SHORT = LoadProfile(
+    connections=2, warm_up_s=0, measure_s=1, budget_s=4, min_commits=1, pacing=PACED
+)
 MEMORY = hierarchy_with("memory", hierarchies())
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or MEMORY is None, reason="it takes root and control groups"
@@ -102,6 +106,7 @@ def test_every_process_of_the_server_is_in_the_group_and_pgdrag_is_not(cluster: 
     assert wait_until(lambda: groups_of(cluster) == {MEMORY.group_of("self")}, 10)
 
 
+@on_disk
 def test_the_disk_under_the_data_is_limited_for_the_server_alone(cluster: Cluster) -> None:
     disk = disk_under(cluster.data_directory)
     tree = hierarchy_with("io", hierarchies())

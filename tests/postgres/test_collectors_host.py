@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from watching import watching
 
+from conftest import on_disk
 from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors import _cgroups as cgroups
 from pgdrag.collectors import host as host_module
@@ -301,6 +302,7 @@ def test_page_cache_is_told_without_shared_memory_by_both_versions(
 # disk
 
 
+@on_disk
 def test_the_disk_of_the_data_directory_has_a_number(shared_cluster: Cluster) -> None:
     try:
         device = device_of(shared_cluster.data_directory)
@@ -313,6 +315,7 @@ def test_the_disk_of_the_data_directory_has_a_number(shared_cluster: Cluster) ->
         number_of_disk("no-such-disk")
 
 
+@on_disk
 def test_bytes_written_through_to_storage_are_the_devices(shared_cluster: Cluster) -> None:
     try:
         device = device_of(shared_cluster.data_directory)

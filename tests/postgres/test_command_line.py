@@ -54,6 +54,7 @@ connections = 2
 warm_up_s = 0.5
 measure_s = 1.5
 budget_s = 2
+rate_per_s = 100
 """
 # The same on tables that are restored and checked in a moment, and shorter still where nobody interferes.
 SMALL = EXPERIMENT.replace('"tpcc"', '"pgbench"').replace("warehouses = 1", "scale = 1")

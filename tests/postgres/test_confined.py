@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from living import is_alive
+from loads import PACED
 
 from capabilities import CAP_SYS_PTRACE, needs_root, without
 from pgdrag.factors.programs import programs_of
@@ -27,7 +28,7 @@ from pgdrag.servers.sweep import sweep
 from pgdrag.trial import ServerTrialRunner, run_trial
 from stand_ins import kill_with_guardian
 
-LOAD = LoadProfile(connections=1, warm_up_s=0, measure_s=1, budget_s=1, min_commits=0)
+LOAD = LoadProfile(connections=1, warm_up_s=0, measure_s=1, budget_s=1, min_commits=0, pacing=PACED)
 SOURCE = Path(__file__).parents[2] / "src"
 # Forks twice, leaves its session, and forgets where it came from.
 DAEMON = "setsid sh -c 'env -i /bin/sleep 1000 & echo $! > {0}.new; mv {0}.new {0}' < /dev/null > /dev/null 2>&1 &"

@@ -11,6 +11,7 @@ from typing import LiteralString
 
 import psycopg
 import pytest
+from loads import PACED
 from psycopg import sql
 
 from pgdrag.host.process_alive import wait_until
@@ -22,7 +23,9 @@ from pgdrag.model.recordings import Event
 from pgdrag.trial import ServerTrialRunner, run_trial
 
 pytestmark = pytest.mark.postgres
-LOAD = LoadProfile(connections=1, warm_up_s=0.2, measure_s=2, budget_s=2, min_commits=1)
+LOAD = LoadProfile(
+    connections=1, warm_up_s=0.2, measure_s=2, budget_s=2, min_commits=1, pacing=PACED
+)
 # Long enough to see a hold of more than a second at one of the looks, a second apart.
 LONGER = replace(LOAD, measure_s=3, budget_s=3)
 LONGEST = replace(LOAD, measure_s=5, budget_s=5)  # a hold of 3 s is looked at twice, once a second

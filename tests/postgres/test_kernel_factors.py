@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from loads import PACED
 
 from conftest import on_disk
 from pgdrag.factors import Factor, all_factors
@@ -273,7 +274,7 @@ def test_a_trial_has_its_levels_and_the_kernel_has_them_no_longer(
         replicate=1,
         treatment=Treatment("tuned", levels),
         workload=WorkloadSpec("pgbench", {"scale": 1}),
-        load=LoadProfile(connections=1, warm_up_s=0, measure_s=1, budget_s=1),
+        load=LoadProfile(connections=1, warm_up_s=0, measure_s=1, budget_s=1, pacing=PACED),
         seed=1,
     )
     result = bench.run(trial, lambda event: None)

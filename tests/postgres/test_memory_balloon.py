@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from loads import PACED
 
 from pgdrag.factors import Here, Problem
 from pgdrag.factors._balloon import available_bytes
@@ -131,7 +132,9 @@ def test_a_trial_whose_balloon_burst_is_invalid(
     monkeypatch.setattr(Balloon, "fill", fill_and_burst)
     levels = (level(f"{available_bytes() - HELD}B"),)
     workload = WorkloadSpec("pgbench", {"scripts": ["select-only"]})
-    load = LoadProfile(connections=2, warm_up_s=0, measure_s=1, budget_s=2, min_commits=1)
+    load = LoadProfile(
+        connections=2, warm_up_s=0, measure_s=1, budget_s=2, min_commits=1, pacing=PACED
+    )
     result = run_trial(Trial(1, 1, 1, Treatment("T", levels), workload, load, seed=1), bench)
     assert result.outcome is Outcome.INVALID, result.reason
     assert result.reason.startswith("the memory balloon was killed in the trial")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from loads import PACED
 
 from conftest import on_disk
 from pgdrag.errors import StorageError
@@ -23,7 +24,9 @@ from pgdrag.servers.copying import drop_pages
 from pgdrag.trial import ServerTrialRunner, run_trial
 
 PAGE = mmap.PAGESIZE
-SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=1, budget_s=2, min_commits=1)
+SHORT = LoadProfile(
+    connections=2, warm_up_s=0, measure_s=1, budget_s=2, min_commits=1, pacing=PACED
+)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 

@@ -57,9 +57,12 @@ def place(open_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Pla
 
 
 @pytest.fixture(scope="module")
-def report(place: Place) -> dict[str, Any]:
-    """The report of the demo's experiment, run on a real server."""
-    status, out, err = pgdrag("run", EXAMPLE / "demo.toml", "--json", **place.environment)
+def report(place: Place, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The report of the demo's experiment, run on a real server that has little to do."""
+    paced = tmp_path_factory.mktemp("paced") / "demo.toml"
+    whole = (EXAMPLE / "demo.toml").read_text()
+    paced.write_text(whole.replace("connections = 2\n", "connections = 2\nrate_per_s = 100\n"))
+    status, out, err = pgdrag("run", paced, "--json", **place.environment)
     assert status == 0, err
     found: dict[str, Any] = json.loads(out)
     return found

@@ -18,11 +18,7 @@ from pgdrag.host.machine_lock import MACHINE_VARIABLE, measuring_alone
 from pgdrag.report.schema import report_schema
 from pgdrag.servers.scratch import Scratch
 
-# Reads alone, so that one server does for all trials; short, as what is asked for is far from noise.
-LOAD = (
-    *("--workload", "pgbench", "-b", "select-only", "--pgbench-scale", "1"),
-    *("-c", "1", "--warm-up", "0.1", "--measure", "1", "--yes"),
-)
+LOAD = ("--experiment", str(Path(__file__).with_name("reads.toml")), "--yes")
 SLOW = "random_page_cost=1e300,cpu_index_tuple_cost=1e300"
 
 

@@ -21,6 +21,7 @@ from devices import (
     stop_writing,
     truncate_file,
 )
+from loads import PACED
 
 from pgdrag.host.loop_devices import attach, detach
 from pgdrag.host.machine import this_host
@@ -40,7 +41,9 @@ from stand_ins import kill_with_guardian
 
 pytestmark = needs_devices
 
-SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=1, budget_s=3, min_commits=1)
+SHORT = LoadProfile(
+    connections=2, warm_up_s=0, measure_s=1, budget_s=3, min_commits=1, pacing=PACED
+)
 NOATIME = Level("mount", "options", "noatime,nodiratime")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from loads import PACED
 
 from pgdrag.errors import UsageError
 from pgdrag.host.process_alive import wait_until
@@ -167,7 +168,7 @@ def test_what_somebody_changes_during_a_trial_is_a_warning_of_it(
 
 
 SPEC = WorkloadSpec("pgbench", {"scale": 1, "scripts": ["select-only"]})
-LOAD = LoadProfile(connections=1, warm_up_s=0, measure_s=1.0, budget_s=1.0)
+LOAD = LoadProfile(connections=1, warm_up_s=0, measure_s=1.0, budget_s=1.0, pacing=PACED)
 
 
 def study(*levels: Level) -> Study:

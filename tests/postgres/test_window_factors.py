@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import pytest
+from loads import PACED
 
 from pgdrag.factors import Example, Factor, Here, Problem, all_factors
 from pgdrag.model import Applied, Level, Outcome, Treatment, Trial, WorkloadSpec
@@ -16,7 +17,9 @@ from pgdrag.servers.cluster import Cluster
 from pgdrag.trial import ServerTrialRunner, run_trial
 
 pytestmark = pytest.mark.postgres
-LOAD = LoadProfile(connections=1, warm_up_s=0.5, measure_s=1, budget_s=1, min_commits=1)
+LOAD = LoadProfile(
+    connections=1, warm_up_s=0.5, measure_s=1, budget_s=1, min_commits=1, pacing=PACED
+)
 LEVEL = Level("recorder", "speed", "slow")
 
 

@@ -84,6 +84,14 @@ def test_a_change_that_was_never_made_was_so(journal, value):
     assert journal.restore(journal.note(WrittenValue(str(value), "20"))).state == "already restored"
 
 
+def test_what_is_restored_in_the_end_is_not_warned_of(journal, value):
+    noted = journal.note(WrittenValue(str(value), "20", "10"))
+    write_value(value, "15")
+    assert journal.restore(noted).state == "changed since"
+    assert journal.restore(noted, overwrite=True).state == "restored"
+    assert take_warnings() == []
+
+
 def test_what_somebody_else_changed_is_left_and_told_until_it_may_be_overwritten(journal, value):
     noted = journal.note(WrittenValue(str(value), "20", "10"))
     write_value(value, "15")

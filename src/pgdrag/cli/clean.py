@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,7 +66,7 @@ def restore(
     """
     from pgdrag.host.undo import UndoJournal, undo_directory
     from pgdrag.servers.scratch import Scratch
-    from pgdrag.servers.sweep import sweep, sweep_devices
+    from pgdrag.servers.sweep import end_servers, sweep, sweep_devices
 
     try:
         journal = UndoJournal.open() if UndoJournal.has_leftovers() else None
@@ -74,20 +75,25 @@ def restore(
             f'could not read the undo journal in "{undo_directory()}": permission denied',
             hint="Run pgdrag restore as the user who ran the experiment, root.",
         ) from None
-    # Before the journal: a server that still runs would keep mounts and huge pages in use.
-    for sentence in sweep(Scratch.open()):
-        print(without_controls(sentence), file=sys.stderr)
-    if journal is None:
-        _print([], [], json=json)
-        return EXIT_DONE
-    steps = list(reversed(journal.steps()))
-    results = journal.restore_all(overwrite=overwrite)
-    journal.take_warnings()  # printed below instead
-    for sentence in sweep_devices(Scratch.open()):
-        print(without_controls(sentence), file=sys.stderr)
-    _print(list(zip(steps, results, strict=True)), journal.unreadable(), json=json)
-    is_whole = all(x.is_settled for x in results) and not journal.unreadable()
+    scratch = Scratch.open()
+    _mention(end_servers(scratch))  # they keep mounts and huge pages in use
+    done: list[tuple[NotedChange, RestoreResult]] = []
+    unreadable: list[str] = []
+    if journal is not None:
+        steps = list(reversed(journal.steps()))
+        done = list(zip(steps, journal.restore_all(overwrite=overwrite), strict=True))
+        unreadable = journal.unreadable()
+        journal.take_warnings()  # printed below instead
+    _mention(sweep(scratch))
+    _mention(sweep_devices(scratch))
+    _print(done, unreadable, json=json)
+    is_whole = all(result.is_settled for _, result in done) and not unreadable
     return EXIT_DONE if is_whole else EXIT_FAILED_CHECK
+
+
+def _mention(sentences: Iterable[str]) -> None:
+    for sentence in sentences:
+        print(without_controls(sentence), file=sys.stderr)
 
 
 def _print(

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_whose_firing_was_seen_before_the_thread_sleeps_in_the_reactor_still_wakes_its_client() {
+    fn a_firing_that_an_earlier_look_took_in_wakes_its_client() {
         with_sleeper(async |mut crowd, timers| {
             let mut other = add_reader(&mut crowd);
             let woken = Rc::new(Cell::new(false));

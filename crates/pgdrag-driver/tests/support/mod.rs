@@ -8,11 +8,13 @@ pub mod pgbench;
 pub mod scripts;
 pub mod tls;
 
+use std::ffi::OsStr;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -22,10 +24,9 @@ use pgdrag_driver::session::{Connection, Target};
 
 pub const PASSWORD: &str = "correct horse";
 
-/// Makes a cluster, runs it until its standard input closes, and removes it.
+/// Runs a cluster until its standard input closes, and removes it.
 const KEEPER: &str = r#"
 bin=$1 dir=$2 port=$3 connections=$4
-"$bin/initdb" -D "$dir/data" -U postgres -A trust --no-sync >"$dir/initdb.log" 2>&1 || exit 1
 cat >"$dir/data/pg_hba.conf" <<END
 local all all trust
 host all scram 127.0.0.1/32 scram-sha-256
@@ -81,18 +82,14 @@ impl Server {
             .and_then(|listener| listener.local_addr())
             .expect("a port is free")
             .port();
-        std::fs::create_dir(&directory).expect("the directory is new");
-        let private = std::fs::Permissions::from_mode(0o700);
-        std::fs::set_permissions(&directory, private).expect("the directory is ours");
-        let mut keeper = Command::new("sh");
+        let empty = EMPTY_CLUSTER.get_or_init(|| empty_cluster(programs));
+        make_directory(&directory);
+        copy(empty, &directory.join("data"));
+        let mut keeper = as_server_user("sh");
         keeper.args(["-c", KEEPER, "keeper"]).arg(programs).arg(&directory);
         keeper.args([port.to_string(), connections.to_string()]);
         // Its own group: a keyboard's interrupt must not end it before it has cleaned up.
         keeper.stdin(Stdio::piped()).process_group(0).current_dir("/");
-        if let Some((user, group)) = unprivileged() {
-            chown(&directory, Some(user), Some(group)).expect("root may give away");
-            keeper.uid(user).gid(group);
-        }
         let keeper = keeper.spawn().expect("sh runs");
         Self { directory, port, keeper }
     }
@@ -128,6 +125,60 @@ impl Server {
     }
 }
 
+/// What initdb makes, which takes longer than most tests.
+static EMPTY_CLUSTER: OnceLock<PathBuf> = OnceLock::new();
+
+/// The same, kept for later runs of tests, for each version and user.
+fn empty_cluster(programs: &Path) -> PathBuf {
+    let version = Command::new(programs.join("postgres")).arg("--version").output();
+    let version = String::from_utf8(version.expect("postgres runs").stdout).expect("a version");
+    let user = server_user().map_or(String::new(), |(user, _)| user.to_string());
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{user}", version.trim()));
+    if kept.exists() {
+        return kept;
+    }
+    let name = format!("pgdrag-driver-test-{}-empty", std::process::id());
+    let directory = std::env::temp_dir().join(&name);
+    make_directory(&directory);
+    let made = directory.join("data");
+    let mut initdb = as_server_user(programs.join("initdb"));
+    initdb.args(["-U", "postgres", "-A", "trust", "--no-sync", "-D"]).arg(&made);
+    let output = initdb.current_dir("/").output().expect("initdb runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // Complete wherever it has its name: the tests of another file may make the same.
+    let copied = kept.with_file_name(name);
+    copy(&made, &copied);
+    if std::fs::rename(&copied, &kept).is_err() {
+        std::fs::remove_dir_all(&copied).expect("it is ours");
+    }
+    std::fs::remove_dir_all(&directory).expect("it is ours");
+    kept
+}
+
+/// Copies a directory with its owners.
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").args([from, to]).status().expect("cp runs");
+    assert!(copied.success(), "{} was copied", from.display());
+}
+
+/// Makes a directory that only the server's user may enter.
+fn make_directory(directory: &Path) {
+    std::fs::create_dir(directory).expect("the directory is new");
+    let private = std::fs::Permissions::from_mode(0o700);
+    std::fs::set_permissions(directory, private).expect("the directory is ours");
+    if let Some((user, group)) = server_user() {
+        chown(directory, Some(user), Some(group)).expect("root may give away");
+    }
+}
+
+fn as_server_user(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    if let Some((user, group)) = server_user() {
+        command.uid(user).gid(group);
+    }
+    command
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         drop(self.keeper.stdin.take());
@@ -141,7 +192,8 @@ pub fn kill(signal: &str, process_id: &str) {
 }
 
 /// The user and group that run the server when the tests run as root, which PostgreSQL refuses.
-fn unprivileged() -> Option<(u32, u32)> {
+fn server_user() -> Option<(u32, u32)> {
+    static USER: OnceLock<Option<(u32, u32)>> = OnceLock::new();
     let id = |arguments: &[&str]| {
         let output = Command::new("id").args(arguments).output().expect("id runs");
         String::from_utf8(output.stdout).expect("digits").trim().parse::<u32>().ok()
@@ -149,7 +201,9 @@ fn unprivileged() -> Option<(u32, u32)> {
     // A machine that never had a PostgreSQL of its own does not know its user.
     let ids = |name| id(&["-u", name]).zip(id(&["-g", name]));
     let mut users = ["postgres", "nobody"].into_iter();
-    (id(&["-u"]) == Some(0)).then(|| users.find_map(ids).expect("a user who is not root"))
+    *USER.get_or_init(|| {
+        (id(&["-u"]) == Some(0)).then(|| users.find_map(ids).expect("a user who is not root"))
+    })
 }
 
 /// Runs a test on a runtime like the driver's own.

@@ -185,6 +185,7 @@ class UndoJournal:
             if result.is_settled:
                 self._append_if_possible(line(step=noted.step, done=result.state))
                 del self._steps[noted.step]
+                self._warnings.pop(noted.step, None)
                 if not self._steps and not self._unreadable:
                     with contextlib.suppress(OSError):
                         os.ftruncate(self._fd, 0)
