@@ -43,6 +43,11 @@ class Move:
     more: Effect
     false_rate: float
 
+    @property
+    def sureness(self) -> float:
+        """How many standard errors it is away from no move."""
+        return abs(self.more.center) / self.more.se
+
 
 @dataclass(frozen=True)
 class MoveFinding:
@@ -169,4 +174,4 @@ def _at_least(noise: Noise) -> Noise:
 
 
 def _ranked(moves: Iterable[Move]) -> tuple[Move, ...]:
-    return tuple(sorted(moves, key=lambda one: -abs(one.more.center) / one.more.se))
+    return tuple(sorted(moves, key=lambda one: one.sureness, reverse=True))

@@ -379,13 +379,18 @@ class Screening:
         return found
 
     def _find_movers(self) -> Iterator[Request]:
-        """Try each change of the groups that move anything, and those that seem to move it once more."""
-        if not self._groups:
-            return
-        moves = self._moves()
-        for side, groups in self._groups.items():
-            movers = [x for x in groups if len(x) > 1 and moves[side, x]]
-            yield from self._compare(side, self._divide(side, movers))
+        """Try each change of the groups that move anything, and those that seem to move it once more.
+
+        The surest first: a budget may end the run.
+        """
+        yield from self._repeat_movers()
+        movers = {at: moved[0] for at, moved in self._moves().items() if moved and len(at[1]) > 1}
+        for side, group in sorted(movers, key=lambda at: movers[at].sureness, reverse=True):
+            yield from self._compare(side, self._divide(side, [group]))
+            yield from self._repeat_movers()
+
+    def _repeat_movers(self) -> Iterator[Request]:
+        """Try changes without a label that seem to move anything once more."""
         labels = self.screened()
         once = [
             some
