@@ -11,7 +11,7 @@ import math
 import re
 import sys
 
-from pgdrag.errors import SettingError, UsageError
+from pgdrag.errors import PgdragError, SettingError, UsageError
 
 # --- as the server reads -------------------------------------------------------------------
 
@@ -207,6 +207,16 @@ def parse_seconds(text: str) -> float:
     """Return seconds from `90`, `1.5min` or `250 ms`; a plain number is seconds."""
     scale = {name: us / 1_000_000 for name, us in _MICROSECONDS.items()}
     return _parse_typed(text, scale, "s", "a duration")
+
+
+def size_of(value: str) -> float | None:
+    """Return a value as a number, in bytes or seconds where it has a unit; None where it is none."""
+    for read in (float, parse_bytes, parse_seconds):
+        try:
+            return float(read(value))
+        except (ValueError, PgdragError):
+            continue
+    return None
 
 
 def _parse_typed(

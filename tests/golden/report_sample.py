@@ -6,6 +6,8 @@ import math
 from dataclasses import replace
 
 from pgdrag.findings.answer import answer_sentence, run_warnings
+from pgdrag.findings.claim_kinds.analysis import AnsweredClaim, StatedClaims
+from pgdrag.findings.claim_kinds.slowdown import SlowdownClaim
 from pgdrag.findings.claims import ClaimsFinding
 from pgdrag.findings.decay.analysis import Drift
 from pgdrag.findings.driver_limits import DriverFinding
@@ -113,6 +115,38 @@ STUDY = Study(
     replicates=1,
     notes=("The study's own numbers disagree.",),
     design_parameters=parameters_of("ladder", {"baseline_repeats": 2}),
+    claims=(
+        SlowdownClaim(
+            text="42,000 times slower, by the title",
+            at="A6",
+            than="A0",
+            times=42_000,
+            headline=True,
+        ),
+    ),
+)
+HITS = "the hit ratio falls from 99.90 % to 70.52 %"
+STATED = StatedClaims(
+    tuple(
+        AnsweredClaim(kind, text, rungs, "", kind == "slowdown", answer, found, why)
+        for kind, text, rungs, answer, found, why in (
+            (
+                *("slowdown", STUDY.claims[0].text, ("A0", "A6"), Answer.PARTLY),
+                *("4,620× slower (2,380× to 10,400×)", "same direction, different size"),
+            ),
+            (
+                *("observation", HITS, ("A0", "A1"), Answer.REPRODUCED),
+                *(
+                    "blocks found in shared_buffers fell from 99.9 % to 70.5 %",
+                    "within a factor of 2",
+                ),
+            ),
+            (
+                *("course", "about 1000 after an hour", ("A1",), Answer.UNTESTABLE, ""),
+                "published for 1 h of load, and a window here takes 15 s",
+            ),
+        )
+    )
 )
 
 
@@ -482,6 +516,7 @@ def sample_findings() -> Findings:
         answer=answer_sentence(STUDY, rungs),
         noise_floor=1.031,
         warnings=run_warnings(run, rungs),
+        of_run={StatedClaims: STATED},
     )
 
 

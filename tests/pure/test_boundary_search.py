@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.designs.boundary import size_of
 from pgdrag.designs.boundary.curve import KneeVerdict, State, knee, search, spread
+from pgdrag.units import size_of
 
 
 def searched(count, works, *, rng=None):

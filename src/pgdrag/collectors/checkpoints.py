@@ -85,6 +85,7 @@ class Checkpoints(LogCollector):
         Metric("checkpoint_time_share", "share of the window with a checkpoint running", "running_s", "ratio", "window_s", step=0.001),
         # The counter has what a checkpoint wrote so far; the log says it only at its end.
         Metric("checkpoint_buffers_per_transaction", "buffers written by checkpoints per transaction", "buffers"),
+        Metric("buffers_per_checkpoint", "buffers written per checkpoint", "written", "count", "ended", nothing="no checkpoint ended in the window"),
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -115,7 +116,7 @@ class Checkpoints(LogCollector):
         if isinstance(self.reading, Unseen):
             return {
                 **counters,
-                **dict.fromkeys(("distance_s", "running_s"), self.reading),
+                **dict.fromkeys(("distance_s", "running_s", "written", "ended"), self.reading),
                 "begun": counters["checkpoints"],
                 "begun words": f"By the server's counters, since {self.reading.reason}.",
             }
@@ -126,6 +127,11 @@ class Checkpoints(LogCollector):
         ]
         distance_s = begun[-1][0] - begun[0][0] if len(begun) > 1 else None
         too_few = f"{len(begun)} began in the {window.length_s:.1f} s of the window; it takes two"
+        written = [
+            run.buffers
+            for run in self._runs
+            if run.buffers is not None and run.end_s is not None and is_within(run.end_s, window)
+        ]
         spans = [run.span(window) for run in self._runs]
         causes = Counter(cause for _, cause in begun).most_common()
         named = ", ".join(f"{count} by {cause}" for cause, count in causes)
@@ -145,6 +151,8 @@ class Checkpoints(LogCollector):
                 for start, end in spans
             ),
             "window_s": window.length_s,
+            "written": sum(written),
+            "ended": len(written),
         }
 
     def recordings(self, window: Window) -> Recordings:

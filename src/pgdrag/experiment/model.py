@@ -29,6 +29,7 @@ from pgdrag.english import printable
 from pgdrag.errors import PluginError
 from pgdrag.experiment.load import LoadTable
 from pgdrag.factors import Phase, all_factors
+from pgdrag.model.claims import all_claims
 from pgdrag.workloads import all_workloads
 
 FORMAT_VERSION = 1
@@ -133,7 +134,7 @@ class SourceTable(Table):
 
 
 class ClaimTable(Table):
-    """What was published of a rung."""
+    """What was published of a rung's rates."""
 
     tps: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
         default=None, description="Published transactions per second"
@@ -154,6 +155,9 @@ class ClaimTable(Table):
         "each of the interval that ends there",
     )
     text: str = Field(default="", description="What else was published of it")
+    source: str = Field(
+        default="", description="Which of [sources] published it (default: [source])"
+    )
 
     @model_validator(mode="after")
     def _goes_as_it_says(self) -> ClaimTable:
@@ -162,6 +166,14 @@ class ClaimTable(Table):
             if last >= first:
                 raise ValueError(f'trend is "falling", but series goes from {first:g} to {last:g}')
         return self
+
+
+class StatedClaimTable(Table):
+    """What else was published of the rungs."""
+
+    model_config = ConfigDict(extra="allow")  # the kind's own model judges the rest
+
+    kind: str
 
 
 class InstrumentTable(Table):
@@ -252,6 +264,9 @@ class ExperimentTable(Table):
     source: SourceTable = Field(
         default_factory=SourceTable, description="Where the claims come from"
     )
+    sources: dict[Name, SourceTable] = Field(
+        default_factory=dict, description="Further sources of claims, by name"
+    )
     workload: WorkloadTable = Field(description="What the clients do")
     design: DesignTable = Field(
         default_factory=DesignTable, description="Which treatments are run (default: a ladder)"
@@ -262,6 +277,9 @@ class ExperimentTable(Table):
     baseline: BaselineTable = Field(description="What every rung is compared with")
     rungs: Annotated[list[RungTable], Field(min_length=1)] = Field(
         description="The steps, in order, each upon those above it"
+    )
+    claims: list[StatedClaimTable] = Field(
+        default_factory=list, description="What was published beside the rates that rungs carry"
     )
     scales: Annotated[dict[Name, ScaleTable], Field(min_length=1)] = Field(
         description="Sizes of the experiment by name; the first is the default"
@@ -290,6 +308,8 @@ def experiment_schema() -> dict[str, Any]:
     definitions = schema["$defs"]
     workloads = {x: kind.model_json_schema() for x, kind in all_workloads().items()}
     designs = {x: kind.Parameters.model_json_schema() for x, kind in all_designs().items()}
+    claims = {x: kind.model_json_schema() for x, kind in all_claims().items()}
+    definitions["StatedClaimTable"] = _one_of(claims, is_kind_required=True)
     for table, tables in (("Workload", workloads), ("Design", designs)):
         is_kind_required = "kind" in definitions[f"{table}Table"].get("required", ())
         for variant in tables.values():
@@ -354,6 +374,6 @@ def _one_of(tables: dict[str, dict[str, Any]], *, is_kind_required: bool) -> dic
         properties = {"kind": {"const": kind, "type": "string"}, **schema.get("properties", {})}
         variant = {**schema, "properties": properties}
         if is_kind_required:
-            variant["required"] = ["kind"]
+            variant["required"] = ["kind", *schema.get("required", ())]
         variants.append(variant)
     return {"anyOf": variants}

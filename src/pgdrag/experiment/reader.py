@@ -37,6 +37,7 @@ from pgdrag.experiment.said import Mended
 from pgdrag.factors import Phase, all_factors, is_of, kind_of, levels_of
 from pgdrag.factors.treated_workload import level_problems, workload_of
 from pgdrag.model import Claim, Instrument, Level, Rung, Source, Study, Treatment, WorkloadSpec
+from pgdrag.model.claims import StatedClaim, all_claims
 from pgdrag.model.load import LoadProfile
 from pgdrag.toml_lines import KeyLines, KeyPath
 from pgdrag.units import to_base_integer
@@ -52,6 +53,7 @@ OWN_CONNECTIONS = 2  # the collectors' and one that applies or reads back
 _DEFAULT_KINDS = {"design": DesignTable.model_fields["kind"].default}
 # What each `kind` of a table takes, by the table's name.
 _MODELS: dict[str, Callable[[], Mapping[str, type[BaseModel]]]] = {
+    "claims": all_claims,
     "workload": all_workloads,
     "design": lambda: {kind: design.Parameters for kind, design in all_designs().items()},
 }
@@ -107,7 +109,11 @@ class _Reader:
         if table is None:
             raise self._error()
         self._check_rungs(table)
-        studies = {name: self._study(table, name, *bags[name]) for name in table.scales}
+        claims = self._claims(table)
+        studies = {
+            name: replace(self._study(table, name, *bags[name]), claims=claims)
+            for name in table.scales
+        }
         self._check_alike(table, studies)
         if self._mistakes:
             raise self._error()
@@ -149,6 +155,40 @@ class _Reader:
                 for name in rung.expects
                 if name not in known
             ]
+
+    def _claims(self, table: ExperimentTable) -> tuple[StatedClaim, ...]:
+        found = []
+        for index, one in enumerate(table.claims):
+            path: KeyPath = ("claims", index)
+            model = self._model("claims", one.kind, "kind of claim", path)
+            given = {key: x for key, x in self._document["claims"][index].items() if key != "kind"}
+            claim = model and self._validated(model, given, path, as_json=True)
+            if isinstance(claim, StatedClaim):
+                found.append(claim)
+                self._check_claim(table, claim, path)
+        headlines = [claim for claim in found if claim.headline]
+        if len(headlines) > 1:
+            message = f"{len(headlines)} claims are headlines: only one can be"
+            self._mistakes.append(Mistake(("claims",), message))
+        self._check_source(table, table.baseline.claim.source, ("baseline", "claim"))
+        for index, rung in enumerate(table.rungs):
+            self._check_source(table, rung.claim.source, ("rungs", index, "claim"))
+        return tuple(found)
+
+    def _check_claim(self, table: ExperimentTable, claim: StatedClaim, path: KeyPath) -> None:
+        rungs = [table.baseline.name, *(rung.name for rung in table.rungs)]
+        for what, names, known in (
+            ("rung", claim.rungs, rungs),
+            ("observation", claim.observations, observation_names()),
+        ):
+            self._mistakes += [
+                unknown_name(what, name, known, path) for name in names if name not in known
+            ]
+        self._check_source(table, claim.source, path)
+
+    def _check_source(self, table: ExperimentTable, source: str, path: KeyPath) -> None:
+        if source and source not in table.sources:
+            self._mistakes.append(unknown_name("source", source, table.sources, (*path, "source")))
 
     def _check_alike(self, table: ExperimentTable, studies: Mapping[str, Study]) -> None:
         """Refuse scales that mix what is never compared, such as statement modes."""
@@ -193,6 +233,7 @@ class _Reader:
             design=table.design.kind,
             rungs=rungs,
             source=Source(**table.source.model_dump()),
+            sources={name: Source(**one.model_dump()) for name, one in table.sources.items()},
             workload=spec,
             load=load,
             replicates=scale.replicates,
@@ -252,12 +293,15 @@ class _Reader:
         self._mistakes[before:] = [self._placed(x, at) for x in self._mistakes[before:]]
         return found
 
-    def _model(self, name: str, kind: object) -> type[BaseModel] | None:
+    def _model(
+        self, name: str, kind: object, what: str = "", path: KeyPath = ()
+    ) -> type[BaseModel] | None:
         known = _MODELS[name]()
         if not isinstance(kind, str):
             return None  # the model of the file says so
         if kind not in known:
-            self._mistakes.append(unknown_name(name, kind, known, (name, "kind")))
+            at = (*(path or (name,)), "kind")
+            self._mistakes.append(unknown_name(what or name, kind, known, at))
         return known.get(kind)
 
     def _placed(self, mistake: Mistake, at: KeyPath) -> Mistake:
@@ -396,4 +440,4 @@ def _named_by_levels(levels: tuple[Level, ...]) -> str:
 
 def _claim(table: ClaimTable) -> Claim:
     series = tuple((t_s, per_s) for t_s, per_s in table.series)
-    return Claim(table.tps, table.text, table.speedup, table.of, table.trend, series)
+    return Claim(table.tps, table.text, table.speedup, table.of, table.trend, series, table.source)

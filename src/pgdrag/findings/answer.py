@@ -27,7 +27,7 @@ def answer_sentence(study: Study, rungs: Sequence[TreatmentFinding]) -> str:
         speed = _way(baseline) or format_rate(baseline.tps.center)
         return f"No answer yet: only the baseline has a number ({speed})." + _gaps(steps)
     if study.is_cumulative:
-        return _ladder_answer(steps, *compared[-1])
+        return _ladder_answer(study, steps, *compared[-1])
     return _variants_answer(baseline, compared) + _gaps(steps)
 
 
@@ -75,7 +75,10 @@ def run_warnings(
 
 
 def _ladder_answer(
-    steps: Sequence[TreatmentFinding], comparison: Comparison, last: TreatmentFinding
+    study: Study,
+    steps: Sequence[TreatmentFinding],
+    comparison: Comparison,
+    last: TreatmentFinding,
 ) -> str:
     if len(steps) == 1:
         subject = f"with {last.rung.name}"
@@ -93,13 +96,18 @@ def _ladder_answer(
             f" {last.rung.name} committed nothing; up to {committed[-1].rung.name} it is "
             f"{slowdown_words(before.slowdown)}."
         )
-    claims = last.get(ClaimsFinding)
-    published = claims.total.published if claims is not None and claims.total is not None else None
-    if published is not None:
-        text = f"{text}{_largest_share(steps)} Published: {published_words(published)}."
-    else:
-        text += _largest_share(steps)
+    published = _published(study, last)
+    text += _largest_share(steps) + (f" Published: {published}." if published else "")
     return text + _gaps(steps)
+
+
+def _published(study: Study, last: TreatmentFinding) -> str:
+    """Return what was published of all rungs together: the study's headline, or the ratio of the last rung."""
+    if study.headline is not None:
+        return study.headline.text
+    claims = last.get(ClaimsFinding)
+    total = None if claims is None or claims.total is None else claims.total.published
+    return "" if total is None else published_words(total)
 
 
 def _headline(found: Interval) -> str:

@@ -44,21 +44,21 @@ def answer_total(
     Returns:
         None where there is neither a published ratio nor two rates, else see `_answer`.
     """
-    published = _ratio(baseline.tps, rung.tps)
+    published = _ratio(baseline, rung)
     if published is None and rung.speedup is not None:
-        published = _ratio(1.0, rung.speedup)
+        published = _finite(1 / rung.speedup)
     found = _answer(published, comparison, why_untestable)
     if found is None or rung.of == THROUGHPUT:
         return found
-    why = f"published for {rung.of}, measured for committed transactions: {found.why}"
-    return replace(found, why=why)
+    kind = f"published for {rung.of}, measured for committed transactions"
+    return replace(found, why=f"{kind}: {found.why}", reason=f"{found.reason}; {kind}")
 
 
 def answer_step(
     previous: Claim, rung: Claim, comparison: Comparison | None, *, why_untestable: str = ""
 ) -> ClaimFinding | None:
     """Answer the claim that this rung slows the rung before it down; arguments as `answer_total`."""
-    return _answer(_ratio(previous.tps, rung.tps), comparison, why_untestable)
+    return _answer(_ratio(previous, rung), comparison, why_untestable)
 
 
 def _answer(
@@ -82,17 +82,23 @@ def _answer(
     if why_untestable or comparison is None or found is None:
         why = why_untestable or "there is no number to compare"
         shown = f"; found {slowdown_words(found)} nevertheless" if found is not None else ""
-        return ClaimFinding(Answer.UNTESTABLE, published, found, f"{claimed}; {why}{shown}")
+        every = f"{claimed}; {why}{shown}"
+        return ClaimFinding(Answer.UNTESTABLE, published, found, every, reason=why)
     answer, reason = judged(published, comparison)
     why = f"{claimed}, found {slowdown_words(found)}: {reason}"
-    return ClaimFinding(answer, published, found, why)
+    return ClaimFinding(answer, published, found, why, reason=reason)
 
 
-def _ratio(before: float | None, after: float | None) -> float | None:
-    """Return the published ratio; None where one of the two is unknown or not a rate."""
-    if before is None or after is None or before <= 0 or after <= 0:
+def _ratio(before: Claim, after: Claim) -> float | None:
+    """Return the published ratio; None where one of the two is unknown, no rate, or another source's."""
+    if not before.tps or not after.tps or before.tps < 0 or after.tps < 0:
         return None
-    ratio = before / after
+    if before.source != after.source:
+        return None
+    return _finite(before.tps / after.tps)
+
+
+def _finite(ratio: float) -> float | None:
     # Also in its inverse it must be a float.
     return ratio if 1e-300 < ratio < 1e300 else None
 
@@ -182,7 +188,7 @@ def _total_claim(one: Compared) -> ClaimFinding | None:
     common = set(baseline.rung.treatment.levels)
     changed = [level for level in here.rung.treatment.levels if level not in common]
     lacking = levels.untested([*changed, *here.rung.added], here.applied)
-    why = _why_untestable(here, baseline, lacking)
+    why = why_untestable(here, baseline, lacking)
     return answer_total(baseline.rung.claim, here.rung.claim, one.to_baseline, why_untestable=why)
 
 
@@ -191,13 +197,18 @@ def _step_claim(trials: Sequence[RungTrials], one: Compared) -> ClaimFinding | N
     # Rungs between the two have no number of their own: their levels are part of this step.
     between = trials[trials.index(before) + 1 : trials.index(here) + 1]
     added = [level for rung in between for level in rung.rung.added]
-    why = _why_untestable(here, before, levels.untested(added, here.applied))
+    why = why_untestable(here, before, levels.untested(added, here.applied))
     if not why and levels.is_whole_rung_inert(added, here.applied, before.applied):
         why = f"nothing effective changed from {before.rung.name} to {here.rung.name}"
     return answer_step(before.rung.claim, here.rung.claim, one.to_previous, why_untestable=why)
 
 
-def _why_untestable(here: RungTrials, reference: RungTrials, lacking: Sequence[str]) -> str:
+def why_untestable(here: RungTrials, reference: RungTrials, lacking: Sequence[str]) -> str:
+    """Return why two rungs cannot answer a claim; "" where they can.
+
+    Args:
+        lacking: the settings without which one of them was run.
+    """
     for side in (here, reference):
         if not side.rates:
             why = f" ({side.reason})" if side.reason else ""

@@ -55,17 +55,34 @@ class Treatments:
     Attributes:
         noise: what repeats of the baseline differ by; None where it ran once.
         decays: throughput over time within the windows, by the treatment's name.
+        of_design: what only the run's design can say; None where it says no more than its treatments do.
     """
 
     run: RunRecord
     all: tuple[Compared, ...]
     noise: Noise | None
     decays: Mapping[str, RungDecay]
+    of_design: DesignFinding | None = None
 
     @property
     def trials(self) -> tuple[RungTrials, ...]:
         """The trials of each treatment."""
         return tuple(one.trials for one in self.all)
+
+    def get(self, name: str) -> Compared | None:
+        """Return a treatment by its name; None where the run has none of that name."""
+        return next((one for one in self.all if one.name == name), None)
+
+    def slowdown(self, reference: str, name: str) -> Comparison | None:
+        """Compare any two treatments; None where a side has no number, or neither committed anything."""
+        here, before = self.get(name), self.get(reference)
+        if here is None or before is None or here is before:
+            return None
+        if before.is_baseline:
+            return here.to_baseline
+        if before.name == here.previous:
+            return here.to_previous
+        return _compare(before.trials, here.trials, self.noise)
 
 
 def compared(run: RunRecord, found: DesignFinding | None) -> Treatments:
@@ -109,7 +126,7 @@ def compared(run: RunRecord, found: DesignFinding | None) -> Treatments:
                 applied_before=_applied(earlier),
             )
         )
-    return Treatments(run, tuple(made), noise, decays)
+    return Treatments(run, tuple(made), noise, decays, found)
 
 
 def with_further_treatments(run: RunRecord) -> RunRecord:

@@ -92,7 +92,7 @@ def answer_series(claim: Claim, decay: RungDecay | None) -> SeriesClaimFinding |
     if claim.trend is None and len(claim.series) < 2:
         return None
     published = f"published {claim.trend}, " if claim.trend else ""
-    trend = None if claim.trend is None else _trend_answer(claim.trend, decay)
+    trend = None if claim.trend is None else trend_answer(claim.trend, decay)
     if decay is None:
         why = f"{published}no window here is long enough to show a trend"
         return SeriesClaimFinding(trend, claim.trend, None, None, None, None, None, None, why)
@@ -104,7 +104,7 @@ def answer_series(claim: Claim, decay: RungDecay | None) -> SeriesClaimFinding |
         published_ratio = _published_at(claim, to_s) / _published_at(claim, from_s)
         logs = decay.log_ratio(decay.begin_s + from_s, decay.begin_s + to_s)
         found = as_ratio(logs, _RATIO_METHOD)
-        ratio, reason = judged(1 / published_ratio, _compared(logs))
+        ratio, reason = judged(1 / published_ratio, as_comparison(logs))
         reasons.append(
             f"from second {from_s:g} to {to_s:g} published {(published_ratio - 1) * 100:+.0f} %, found "
             f"{share_words(found)}: {reason}"
@@ -130,10 +130,14 @@ def answer_ordering(
         None where fewer than two rungs have both. The moment is 30 s, or as long as the shortest fit.
     """
     claimed = [one for one in rungs if one.claim.series or one.claim.tps]
-    if not any(one.claim.series for one in claimed):
+    first = next((one.claim for one in claimed if one.claim.series), None)
+    if first is None:
         return None
     left_out, usable = [], []
     for rung in claimed:
+        if rung.claim.source != first.source:  # rates of two machines have no order
+            left_out.append(f"the rate of {rung.name} is another source's")
+            continue
         decay = decays.get(rung.name)
         if decay is None:
             left_out.append(f"{rung.name} has no fit here")
@@ -213,7 +217,8 @@ def _tau(placed: Sequence[_Placed]) -> Interval:
     )
 
 
-def _trend_answer(published: Direction, decay: RungDecay | None) -> Answer:
+def trend_answer(published: Direction, decay: RungDecay | None) -> Answer:
+    """Answer a published trend by the one found; None: no window is long enough."""
     if decay is None:
         return Answer.UNTESTABLE
     if decay.wrong:
@@ -252,8 +257,8 @@ def _published_at(claim: Claim, t_s: float) -> float:
     return math.exp(float(np.interp(t_s, _middles(claim), logs)))
 
 
-def _compared(logs: Estimate) -> Comparison:
-    """Return a change over time as a slowdown."""
+def as_comparison(logs: Estimate) -> Comparison:
+    """Return a change over time, as a logarithm, as a slowdown."""
     slowdown = as_ratio(Estimate(-logs.high, -logs.center, -logs.low), _RATIO_METHOD)
     bound = 1 + STEADY_WITHIN
     verdict = Verdict.INCONCLUSIVE

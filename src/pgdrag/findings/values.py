@@ -9,6 +9,7 @@ from typing import ClassVar, TypeVar
 
 from pgdrag.english import capital
 from pgdrag.model import Applied, Observation, Outcome, Rung, RunRecord
+from pgdrag.model.claims import Answer as Answer
 from pgdrag.model.measurement import Arrivals, Counts, Latency, Sample
 from pgdrag.model.recordings import Recordings
 from pgdrag.stats.interval import Comparison as Comparison
@@ -20,23 +21,14 @@ FALSE_DISCOVERIES = 0.05  # the rate of them that is accepted among all that is 
 F = TypeVar("F")
 
 
-class Answer(StrEnum):
-    """What became of a published number."""
-
-    REPRODUCED = "reproduced"
-    PARTLY = "partly"
-    NOT_REPRODUCED = "not reproduced"
-    UNTESTABLE = "untestable here"
-    INCONCLUSIVE = "inconclusive"
-    WRONG = "wrong results here"  # its trials lose updates: its speed is of no matter
-
-
 @dataclass(frozen=True)
 class ClaimFinding:
     """A published ratio beside the one found here; ratios say how many times slower.
 
     Attributes:
+        why: published and found ratio and the reason of the answer, in words that finish a sentence.
         in_kind: the ratio found of the quantity that was published, where that is not throughput.
+        reason: the reason alone.
     """
 
     answer: Answer
@@ -44,6 +36,7 @@ class ClaimFinding:
     found: Interval | None
     why: str
     in_kind: Interval | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,6 +113,19 @@ class Gate(StrEnum):
 
 
 @dataclass(frozen=True)
+class LeastWorking:
+    """The smallest value of a setting that works.
+
+    Attributes:
+        value: as it was written; None: no value tried works.
+        failing: the next smaller value tried, which does not; None: all work.
+    """
+
+    value: str | None
+    failing: str | None
+
+
+@dataclass(frozen=True)
 class DesignFinding:
     """What only the run's design can say; each design's analysis has a subclass of its own.
 
@@ -156,6 +162,10 @@ class DesignFinding:
 
     def rate(self, rung: str) -> Interval | None:
         """Return a rung's committed transactions/s, where the design knows better than its trials alone."""
+        return None
+
+    def least_working(self, setting: str) -> LeastWorking | None:
+        """Return the smallest value of a setting that works, where the design looks for it and is done."""
         return None
 
     def claim_notes(self) -> tuple[str, ...]:

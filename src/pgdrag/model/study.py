@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import PlainSerializer, PlainValidator, ValidationInfo
 
+from pgdrag.model.claims import StatedClaim, StoredClaim
 from pgdrag.model.design import (
     Design,
     DesignParameters,
@@ -62,6 +63,8 @@ class Claim:
         trend: how the rate was published to go while the load went on, "steady" or "falling"; None
             where nothing was said of it.
         series: published rates: the end of each interval in seconds from the beginning, and the rate in it.
+        source: which of the study's further sources published it; "" is the main one. Only rates of one source are
+            compared with each other.
     """
 
     tps: float | None = None
@@ -70,6 +73,7 @@ class Claim:
     of: str = "throughput"
     trend: Literal["steady", "falling"] | None = None
     series: tuple[tuple[float, float], ...] = ()
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,11 @@ class Source:
     setup: str = ""
     limits: str = ""
 
+    @property
+    def words(self) -> str:
+        """Its title, or its address, and its author; "" where nothing is known of it."""
+        return ", ".join(word for word in (self.title or self.url, self.author) if word)
+
 
 def _read(value: Any, info: ValidationInfo) -> DesignParameters:
     if isinstance(value, DesignParameters):
@@ -140,6 +149,8 @@ class Study:
             pass it. None: no limit.
         allowed: what it may change though it is somebody's: names of sysctls, devices, mount points.
         instrument: what observes its trials.
+        claims: what was published of its treatments beside the rates that its rungs carry.
+        sources: where those come from that `source` did not publish, by name.
     """
 
     name: str
@@ -158,6 +169,8 @@ class Study:
     budget_s: float | None = None
     allowed: tuple[str, ...] = ()
     instrument: Instrument = field(default_factory=Instrument)
+    claims: tuple[StoredClaim, ...] = ()
+    sources: Mapping[str, Source] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if type(self.design_parameters) is DesignParameters:
@@ -173,6 +186,11 @@ class Study:
     def noun(self) -> str:
         """What its design calls one of its treatments: "arm", "rung", "treatment"."""
         return (all_designs().get(self.design) or Design).noun
+
+    @property
+    def headline(self) -> StatedClaim | None:
+        """The claim that it is known for; None where it says none."""
+        return next((one for one in self.claims if one.headline), None)
 
     @property
     def scale_words(self) -> str:

@@ -40,7 +40,7 @@ def render_json(findings: Findings) -> str:
         "pgdrag_report": FORMAT,
         **_fields(findings, HEAD),
         "run": _fields(findings.run, keys_of(RunRecord, without=["study", "results"])),
-        "study": _fields(findings.run.study, keys_of(Study, without=["rungs"])),
+        "study": _fields(findings.run.study, keys_of(Study, without=["rungs", "claims"])),
         "rungs": [_rung(rung) for rung in findings.rungs],
         **{name: plain(findings.get(kind.finds)) for name, kind in run_analyses().items()},
         "found": {"design": findings.run.study.design, **found}

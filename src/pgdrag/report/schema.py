@@ -49,7 +49,7 @@ def report_schema() -> Schema:
             "pgdrag_report": Literal[FORMAT],
             **_types(Findings, HEAD),
             "run": _record(RunRecord, _types(RunRecord, keys_of(RunRecord, ["study", "results"]))),
-            "study": _record(Study, _types(Study, keys_of(Study, ["rungs"]))),
+            "study": _record(Study, _types(Study, keys_of(Study, ["rungs", "claims"]))),
             "rungs": tuple[_rung(analysed), ...],  # type: ignore[misc]
             **{name: kind.finds | None for name, kind in run_analyses().items()},
             "found": reduce(or_, designs) | None,

@@ -13,13 +13,12 @@ from pydantic import Field
 from pgdrag.designs import Design, DesignParameters
 from pgdrag.designs.boundary.curve import Knee, KneeVerdict, State, Step, knee, search, spread
 from pgdrag.english import counted, cut, listed
-from pgdrag.errors import PgdragError
 from pgdrag.findings.readings import rates_of, reading
-from pgdrag.findings.values import DesignFinding, Interval
+from pgdrag.findings.values import DesignFinding, Interval, LeastWorking
 from pgdrag.model import Block, Forecast, Level, Outcome, Result, Rung, RunRecord
 from pgdrag.stats.linear_model import fit
 from pgdrag.stats.rates import combined_rate
-from pgdrag.units import format_number, format_rate, parse_bytes, parse_seconds
+from pgdrag.units import format_number, format_rate, size_of
 
 _NAME_LENGTH = 60  # of a treatment, at most
 _MOST_SPOILT = 3  # invalid trials of a value; more of them would be invalid, too
@@ -96,6 +95,12 @@ class BoundaryFinding(DesignFinding):
         """Return the rate of the value that a rung has, with the noise of all trials."""
         value = self.rungs.get(rung)
         return next((one.tps for one in self.values if one.value == value), None)
+
+    def least_working(self, setting: str) -> LeastWorking | None:
+        """Return the smallest value that works, once the search for it is over."""
+        if setting != self.setting or self.state in (State.SEARCHING, "nothing to search"):
+            return None
+        return LeastWorking(self.smallest, self.failing)
 
 
 class Boundary(Design):
@@ -255,16 +260,6 @@ class Boundary(Design):
         )
         text = f"{_boundary_words(found)} {_knee_words(found)}".strip()
         return replace(found, answer=text, warnings=tuple(_warnings(found)))
-
-
-def size_of(value: str) -> float | None:
-    """Return a value as a number, in bytes or seconds where it has a unit; None where it is none."""
-    for read in (float, parse_bytes, parse_seconds):
-        try:
-            return float(read(value))
-        except (ValueError, PgdragError):
-            continue
-    return None
 
 
 def _works(result: Result) -> bool:

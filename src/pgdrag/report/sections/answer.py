@@ -6,11 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from pgdrag.english import as_sentence, counted, listed
+from pgdrag.english import as_sentence, capital, counted, listed
+from pgdrag.findings.claim_kinds.analysis import AnsweredClaim, StatedClaims
 from pgdrag.findings.claims import ClaimsFinding
 from pgdrag.findings.decay.findings import share_words
+from pgdrag.findings.every_claim import every_claim
 from pgdrag.findings.series_claims import OrderingFinding, SeriesClaimFinding
-from pgdrag.findings.values import Answer, Findings, Interval, TreatmentFinding
+from pgdrag.findings.values import Answer, ClaimFinding, Findings, Interval, TreatmentFinding
 from pgdrag.findings.wording import slowdown_words
 from pgdrag.report.cells import NOTHING, answer_tone, answer_words
 from pgdrag.report.document import Block, Cell, Items, Note, Paragraph, Tone, table_of
@@ -37,8 +39,7 @@ class AnswerSection(Section):
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the answer, the claim and the warnings."""
         given = findings.run.study.source
-        words = ", ".join(word for word in (given.title or given.url, given.author) if word)
-        source = Cell(words, url=given.url) if words else None
+        source = Cell(given.words, url=given.url) if given.words else None
         return (
             *self.brief(findings),
             *_claim_note(findings, source),
@@ -64,28 +65,51 @@ class AnswerSection(Section):
 
 
 def _claim_note(findings: Findings, source: Cell | None) -> list[Block]:
-    """Answer the claim of all rungs together, and count the answers to the single steps."""
-    found = findings.by_rung(ClaimsFinding)
-    claims = [(name, one.total) for name, one in found.items() if one.total]
-    if not claims:
+    """Answer the headline, or what was claimed of all rungs together, and count all other answers."""
+    stated, found = findings.get(StatedClaims), findings.by_rung(ClaimsFinding)
+    totals = [(name, one.total) for name, one in found.items() if one.total]
+    if not totals and stated is None:
         return []
-    # That on the last rung; one with a number here goes before.
-    rung, claim = ([x for x in claims if x[1].found is not None] or claims)[-1]
-    texts = [f"Up to {rung}: {claim.why}."]
-    if claim.in_kind is not None:
+    answers: list[Answer] = []
+    texts: list[str] = []
+    if stated is not None and (headline := stated.headline) is not None:
+        words = f" found {headline.found}:" if headline.found else ""
+        texts.append(f"{capital(headline.text)}:{words} {headline.why}.")
+        answers.append(headline.answer)
+    # Of rungs that stand upon each other the last; where each stands alone, none is more than another.
+    if totals and (findings.is_cumulative or len(totals) == 1):
+        # One with a number here goes before.
+        rung, total = ([x for x in totals if x[1].found is not None] or totals)[-1]
+        texts += _total_words(f"Up to {rung}" if findings.is_cumulative else rung, total)
+        answers.append(total.answer)
+    steps = Counter(one.step.answer for one in found.values() if one.step)
+    if steps and findings.is_cumulative:
+        texts.append(f"Of {counted(steps.total(), 'published step')}: {_numbers_of(steps)}.")
+    if stated is not None:
+        texts.append(as_sentence(counted_answers(every_claim(findings))))
+    texts += findings.found.claim_notes() if findings.found is not None else ()
+    texts += filter(None, [findings.run.study.source.limits])
+    if answers:
+        title = f"Published claim: {answer_words(answers[0])}"
+        return [Note(title, tuple(texts), answer_tone(answers[0]), source)]
+    counts = Counter(one.answer for one in every_claim(findings))
+    return [Note(f"Published claims: {_numbers_of(counts)}", tuple(texts), Tone.MUTED, source)]
+
+
+def _total_words(subject: str, total: ClaimFinding) -> list[str]:
+    texts = [f"{subject}: {total.why}."]
+    if total.in_kind is not None:
         texts.append(
             f"By operational speed as pg_expecto defines it (trailing medians, of commits instead of calls): "
-            f"{slowdown_words(claim.in_kind)}."
+            f"{slowdown_words(total.in_kind)}."
         )
-    steps = Counter(one.step.answer for one in found.values() if one.step)
-    if steps:
-        texts.append(f"Of {counted(steps.total(), 'published step')}: {_numbers_of(steps)}.")
-    if findings.found is not None:
-        texts += findings.found.claim_notes()
-    if limits := findings.run.study.source.limits:
-        texts.append(limits)
-    title = f"Published claim: {answer_words(claim.answer)}"
-    return [Note(title, tuple(texts), answer_tone(claim.answer), source)]
+    return texts
+
+
+def counted_answers(claims: Sequence[AnsweredClaim]) -> str:
+    """Return `of 26 published claims, 4 reproduced, 3 partly and 19 untestable here`."""
+    counts = Counter(one.answer for one in claims)
+    return f"of {counted(len(claims), 'published claim')}, {_numbers_of(counts)}"
 
 
 def _numbers_of(counts: Counter[Answer]) -> str:

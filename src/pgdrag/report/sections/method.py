@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from pgdrag.english import counted, listed
+from pgdrag.findings.claim_kinds.analysis import StatedClaims
 from pgdrag.findings.claims import ClaimsFinding
 from pgdrag.findings.decay.findings import DecayFinding
 from pgdrag.findings.decay.together import trial_rate_words
@@ -352,7 +353,7 @@ class HowToReadSection(Section):
             meanings["Inert"] = _INERT
         if findings.is_cumulative:
             meanings["Share"] = _SHARE
-        if any(findings.by_rung(kind) for kind in (ClaimsFinding, SeriesClaimFinding)):
+        if any(findings.has(kind) for kind in (ClaimsFinding, SeriesClaimFinding, StatedClaims)):
             meanings |= {answer_words(answer): meaning for answer, meaning in _CLAIMS.items()}
         if any(one.wrong for one in findings.by_rung(DecayFinding).values()):
             meanings[answer_words(Answer.WRONG)] = _WRONG

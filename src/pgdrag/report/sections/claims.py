@@ -1,0 +1,67 @@
+"""What did each source claim, and what became of it here?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pgdrag.english import as_sentence, listed
+from pgdrag.findings.claim_kinds.analysis import AnsweredClaim, StatedClaims
+from pgdrag.findings.every_claim import every_claim
+from pgdrag.findings.values import Findings
+from pgdrag.report.cells import answer_tone, answer_words
+from pgdrag.report.document import Block, Cell, Paragraph, Table, Tone, table_of
+from pgdrag.report.sections import Section
+from pgdrag.report.sections.answer import counted_answers
+
+
+class ClaimsSection(Section):
+    """One row a published figure."""
+
+    name = "claims"
+    summary = "each published figure with its answer"
+    title = "Published claims"
+    order = 21
+
+    def applies(self, findings: Findings) -> bool:
+        """Something was published of the treatments."""
+        return bool(every_claim(findings))
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return how many have which answer, and all of them."""
+        claims = every_claim(findings)
+        return (
+            Paragraph(as_sentence(counted_answers(claims)), Tone.MUTED),
+            _table(findings, claims),
+        )
+
+    def brief(self, findings: Findings) -> Sequence[Block]:
+        """Return those that the experiment states; the rates of rungs stand in their own table."""
+        stated = findings.get(StatedClaims)
+        if stated is None:
+            return ()
+        words = as_sentence(counted_answers(every_claim(findings)))
+        return (Paragraph(words, Tone.MUTED), _table(findings, stated.claims))
+
+    def ending(self, findings: Findings) -> Sequence[Block]:
+        """Return the same."""
+        return self.brief(findings)
+
+
+def _table(findings: Findings, claims: Sequence[AnsweredClaim]) -> Table:
+    study = findings.run.study
+    columns: dict[str, Callable[[AnsweredClaim], Cell | str]] = {
+        findings.noun_heading: _of_rungs,
+        "Published": lambda x: Cell(x.text, is_strong=x.is_headline),
+        "Found": lambda x: Cell(x.found, x.why),
+        "Answer": lambda x: Cell(answer_words(x.answer), tone=answer_tone(x.answer)),
+    }
+    if study.sources:
+        columns["Source"] = lambda x: (
+            study.sources[x.source].words if x.source in study.sources else study.source.words
+        )
+    return table_of("Every published figure and its answer", claims, columns)
+
+
+def _of_rungs(claim: AnsweredClaim) -> str:
+    # Of two rungs the second is compared with the first, as the words say.
+    return listed(claim.rungs[-1:] if len(claim.rungs) == 2 else claim.rungs)
