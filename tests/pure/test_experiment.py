@@ -363,8 +363,9 @@ def test_the_reference_mentions_every_key():
 
 def test_the_experiments_in_the_reference_are_valid():
     blocks = (REFERENCE / "experiment-file.md").read_text().split("```toml\n")[1:]
-    whole, _, levels, pasted, *loads = (block.split("```")[0] for block in blocks)
+    whole, _, levels, pasted, claim, *loads = (block.split("```")[0] for block in blocks)
     assert parsed(whole).default_scale == "demo"
+    assert len(parsed(TEXT + claim).study("demo").claims) == 1
     assert [parsed(TEXT + load).study("ramp" if "ramp" in load else "peak") for load in loads]
     assert len(loads) == 2
     for part in (levels, pasted):

@@ -77,10 +77,13 @@ class ExperimentConformance:
         """Published numbers can be looked up or tried again, and the baseline's is there to compare them with."""
         for study in studies(experiment):
             rates = [rung.claim.tps is not None for rung in study.rungs]
-            if any(rates) or any(rung.claim.speedup is not None for rung in study.rungs):
-                assert study.source.title
-                assert study.source.url or study.source.setup
-            assert rates[0] or not any(rates), "a ratio needs the baseline's own number"
+            has_rates = any(rates) or any(rung.claim.speedup is not None for rung in study.rungs)
+            if has_rates or study.claims:
+                for source in (study.source, *study.sources.values()):
+                    assert source.title
+                    assert source.url or source.setup
+            if study.is_cumulative:
+                assert rates[0] or not any(rates), "a ratio needs the baseline's own number"
 
     def test_every_level_is_found_in_the_file(self, experiment: Experiment) -> None:
         lines = experiment.path.read_text(encoding="utf-8").split("\n")

@@ -37,6 +37,9 @@ class CourseClaim(StatedClaim):
     from_tps: _Rate | None = Field(
         default=None, description="In place of trend: transactions per second at the beginning"
     )
+    from_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        default=0.0, description="Second of from_tps: the middle of its interval"
+    )
     to_tps: _Rate | None = Field(default=None, description="Those at after_s")
 
     @model_validator(mode="after")
@@ -65,7 +68,8 @@ class CourseClaim(StatedClaim):
         assert self.from_tps is not None
         assert self.to_tps is not None
         assert self.after_s is not None
-        logs = decay.log_ratio(decay.begin_s, min(decay.begin_s + self.after_s, decay.end_s))
+        end_s = min(decay.begin_s + self.after_s, decay.end_s)
+        logs = decay.log_ratio(decay.begin_s + self.from_s, end_s)
         answer, why = judged(self.from_tps / self.to_tps, as_comparison(logs))
         found = share_words(as_ratio(logs, "ratio of two fitted rates"))
         if decay.wrong:

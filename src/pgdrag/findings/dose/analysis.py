@@ -12,12 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import scipy
 
 from pgdrag.findings.analysis import RunAnalysis
 from pgdrag.findings.combine import RungTrials
+from pgdrag.findings.compared import Treatments
 from pgdrag.findings.decay.findings import STEADY_WITHIN
 from pgdrag.findings.decay.together import RungDecay, as_ratio, averaged
 from pgdrag.findings.dose.deciders import deciders
@@ -128,8 +130,10 @@ def _fitted(curve: DoseCurve, logs: Sequence[Estimate]) -> DoseCurve:
     )
 
 
-HORIZON = RunAnalysis(
-    "horizon",
-    HorizonFinding,
-    lambda treatments: horizon_finding(treatments.trials, treatments.decays),
-)
+@lru_cache(maxsize=1)
+def horizon_of(treatments: Treatments) -> HorizonFinding | None:
+    """Return the same of a run's treatments; made once for all that ask."""
+    return horizon_finding(treatments.trials, treatments.decays)
+
+
+HORIZON = RunAnalysis("horizon", HorizonFinding, horizon_of)
