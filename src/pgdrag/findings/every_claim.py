@@ -44,14 +44,12 @@ def _of_rung(findings: Findings, rung: TreatmentFinding) -> Iterator[AnsweredCla
     published = rung.rung.claim
     rate = "" if published.tps is None else f"{format_rate(published.tps)}, "
     claims = rung.get(ClaimsFinding) or ClaimsFinding()
-    before = _rung_before(findings, rung) if findings.is_cumulative else ""
-    for reference, claim in ((baseline, claims.total), (before, claims.step)):
-        # The first step is the first total.
-        if (
-            claim is None
-            or claim.published is None
-            or (claim is claims.step and before == baseline)
-        ):
+    steps = [(baseline, claims.total)]
+    before = _rung_before(findings, rung)
+    if findings.is_cumulative and before != baseline:  # the first step is the first total
+        steps.append((before, claims.step))
+    for reference, claim in steps:
+        if claim is None or claim.published is None:
             continue
         text = f"{rate}{published_words(claim.published)} than {reference}"
         yield _row("slowdown", text, (reference, name), published.source, claim)

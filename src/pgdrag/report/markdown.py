@@ -29,6 +29,11 @@ def render_markdown(findings: Findings) -> str:
     return without_controls("\n\n".join(lines)) + "\n"
 
 
+def blocks_as_markdown(blocks: Iterable[Block]) -> str:
+    """Return parts of a report in the same way."""
+    return without_controls("\n\n".join(x for block in blocks for x in _paragraphs(block))) + "\n"
+
+
 def _paragraphs(block: Block) -> Iterator[str]:  # noqa: C901 (an arm a kind)
     match block:
         case doc.Heading(text, aside):

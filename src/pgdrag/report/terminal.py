@@ -31,12 +31,16 @@ def render_terminal(findings: Findings, console: Console) -> None:
     """Print each section's brief form; no text in the findings is markup."""
     study = findings.run.study
     console.print(Text(study.title or study.name, style="bold"))
-    _print((x for section in sections_for(findings) for x in section.brief(findings)), console)
+    print_blocks(
+        (x for section in sections_for(findings) for x in section.brief(findings)), console
+    )
 
 
 def render_answer(findings: Findings, console: Console) -> None:
     """Print what each section has for the end of a run: the answer and the most important warnings."""
-    _print((x for section in sections_for(findings) for x in section.ending(findings)), console)
+    print_blocks(
+        (x for section in sections_for(findings) for x in section.ending(findings)), console
+    )
 
 
 def terminal_text(findings: Findings, *, width: int = 100) -> str:
@@ -50,7 +54,8 @@ def terminal_text(findings: Findings, *, width: int = 100) -> str:
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
-def _print(blocks: Iterable[Block], console: Console) -> None:
+def print_blocks(blocks: Iterable[Block], console: Console) -> None:
+    """Print parts of a report; no text in them is markup."""
     for block in blocks:
         for renderable in _renderables(block, is_roomy=console.width >= _ROOMY):
             console.print(renderable)

@@ -52,7 +52,7 @@ def _table(findings: Findings, claims: Sequence[AnsweredClaim]) -> Table:
     columns: dict[str, Callable[[AnsweredClaim], Cell | str]] = {
         findings.noun_heading: _of_rungs,
         "Published": lambda x: Cell(x.text, is_strong=x.is_headline),
-        "Found": lambda x: Cell(x.found, x.why),
+        "Found": found_cell,
         "Answer": lambda x: Cell(answer_words(x.answer), tone=answer_tone(x.answer)),
     }
     if study.sources:
@@ -60,6 +60,11 @@ def _table(findings: Findings, claims: Sequence[AnsweredClaim]) -> Table:
             study.sources[x.source].words if x.source in study.sources else study.source.words
         )
     return table_of("Every published figure and its answer", claims, columns)
+
+
+def found_cell(claim: AnsweredClaim) -> Cell:
+    """Return what was found with the reason of the answer; the reason alone where nothing was."""
+    return Cell(claim.found, claim.why) if claim.found else Cell(claim.why, tone=Tone.MUTED)
 
 
 def _of_rungs(claim: AnsweredClaim) -> str:

@@ -1,0 +1,49 @@
+"""`pgdrag claims`: what was published, and what became of it here?"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from pgdrag.cli.options import Json
+from pgdrag.cli.plain_output import print_document, print_json
+
+
+def claims(
+    experiments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="EXPERIMENT",
+            help="Names of experiments, or files (default: all that are shipped and claim something)",
+            show_default=False,
+        ),
+    ] = None,
+    format: Annotated[  # noqa: A002 -- the option's name is --format
+        Literal["terminal", "markdown"], typer.Option(help="Format of the table")
+    ] = "terminal",
+    json: Json = False,
+) -> None:
+    """List what was published, and what became of it here.
+
+    Each claim is answered by the newest run of the experiment on this journal that can answer it. Claims that were added
+    or changed since that run are answered, too.
+    """
+    from pgdrag.cli.place import open_journal, stdout
+    from pgdrag.experiment import load_experiment, shipped_experiments
+    from pgdrag.report.claims_page import ClaimedStudy, claims_page
+    from pgdrag.report.markdown import blocks_as_markdown
+    from pgdrag.report.terminal import print_blocks
+
+    journal = open_journal()
+    found = [load_experiment(name) for name in experiments or shipped_experiments()]
+    studies = [
+        ClaimedStudy.of(one.study(one.default_scale), journal.runs_of(one.name)) for one in found
+    ]
+    answered = [one for one in studies if one.claims or experiments]
+    if json:
+        print_json({one.study.name: one.claims for one in answered})
+    elif format == "markdown":
+        print_document(blocks_as_markdown(claims_page(answered)))
+    else:
+        print_blocks(claims_page(answered), stdout())
