@@ -6,14 +6,15 @@ all other claims are stated by the experiment (`claim_kinds`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
-from pgdrag.english import listed
+from pgdrag.english import counted, listed
 from pgdrag.findings.claim_kinds.analysis import AnsweredClaim, StatedClaims
 from pgdrag.findings.claims import ClaimsFinding
 from pgdrag.findings.decay.findings import share_words
 from pgdrag.findings.series_claims import OrderingFinding, SeriesClaimFinding
-from pgdrag.findings.values import ClaimFinding, Findings, TreatmentFinding
+from pgdrag.findings.values import Answer, ClaimFinding, Findings, TreatmentFinding
 from pgdrag.findings.wording import published_words, slowdown_words
 from pgdrag.units import format_duration, format_rate
 
@@ -23,6 +24,17 @@ def every_claim(findings: Findings) -> tuple[AnsweredClaim, ...]:
     stated = findings.get(StatedClaims)
     claims = [*(stated.claims if stated else ()), *_of_rates(findings)]
     return tuple(sorted(claims, key=lambda one: not one.is_headline))
+
+
+def counted_answers(claims: Sequence[AnsweredClaim]) -> str:
+    """Return `of 26 published claims, 4 reproduced, 3 partly and 19 untestable here`."""
+    counts = Counter(one.answer for one in claims)
+    return f"of {counted(len(claims), 'published claim')}, {numbers_of(counts)}"
+
+
+def numbers_of(counts: Counter[Answer]) -> str:
+    """Return how many have each answer, as `4 reproduced and 3 partly`."""
+    return listed([f"{counts[answer]} {answer.value}" for answer in Answer if counts[answer]])
 
 
 def _of_rates(findings: Findings) -> Iterator[AnsweredClaim]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from pgdrag.findings.claim_kinds.analysis import AnsweredClaim
 from pgdrag.findings.decay.findings import DecayFinding, share_words, way_words
 from pgdrag.findings.values import (
     Answer,
@@ -135,6 +136,11 @@ def claim_cell(claim: ClaimFinding | None) -> Cell:
     return Cell(
         published_ratio(claim.published), answer_words(claim.answer), answer_tone(claim.answer)
     )
+
+
+def found_cell(claim: AnsweredClaim) -> Cell:
+    """Return what was found with the reason of the answer; the reason alone where nothing was."""
+    return Cell(claim.found, claim.why) if claim.found else Cell(claim.why, tone=Tone.MUTED)
 
 
 def published_ratio(ratio: float) -> str:

@@ -8,14 +8,12 @@ from itertools import islice
 
 from pgdrag.english import as_sentence, listed
 from pgdrag.findings.claim_kinds.analysis import AnsweredClaim
-from pgdrag.findings.every_claim import every_claim
+from pgdrag.findings.every_claim import counted_answers, every_claim
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Answer
 from pgdrag.model import Host, RunRecord, Study
-from pgdrag.report.cells import answer_tone, answer_words
+from pgdrag.report.cells import answer_tone, answer_words, found_cell
 from pgdrag.report.document import Block, Cell, Heading, Paragraph, Tone, table_of
-from pgdrag.report.sections.answer import counted_answers
-from pgdrag.report.sections.claims import found_cell
 
 _MOST_RUNS = 10  # of an experiment are read, the newest first
 _NO_HOST = Host("", 0, 0, "", "")

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pgdrag.english import as_sentence, capital, counted, listed
-from pgdrag.findings.claim_kinds.analysis import AnsweredClaim, StatedClaims
+from pgdrag.findings.claim_kinds.analysis import StatedClaims
 from pgdrag.findings.claims import ClaimsFinding
 from pgdrag.findings.decay.findings import share_words
-from pgdrag.findings.every_claim import every_claim
+from pgdrag.findings.every_claim import counted_answers, every_claim, numbers_of
 from pgdrag.findings.series_claims import OrderingFinding, SeriesClaimFinding
 from pgdrag.findings.values import Answer, ClaimFinding, Findings, Interval, TreatmentFinding
 from pgdrag.findings.wording import slowdown_words
@@ -84,7 +84,7 @@ def _claim_note(findings: Findings, source: Cell | None) -> list[Block]:
         answers.append(total.answer)
     steps = Counter(one.step.answer for one in found.values() if one.step)
     if steps and findings.is_cumulative:
-        texts.append(f"Of {counted(steps.total(), 'published step')}: {_numbers_of(steps)}.")
+        texts.append(f"Of {counted(steps.total(), 'published step')}: {numbers_of(steps)}.")
     if stated is not None:
         texts.append(as_sentence(counted_answers(every_claim(findings))))
     texts += findings.found.claim_notes() if findings.found is not None else ()
@@ -93,7 +93,7 @@ def _claim_note(findings: Findings, source: Cell | None) -> list[Block]:
         title = f"Published claim: {answer_words(answers[0])}"
         return [Note(title, tuple(texts), answer_tone(answers[0]), source)]
     counts = Counter(one.answer for one in every_claim(findings))
-    return [Note(f"Published claims: {_numbers_of(counts)}", tuple(texts), Tone.MUTED, source)]
+    return [Note(f"Published claims: {numbers_of(counts)}", tuple(texts), Tone.MUTED, source)]
 
 
 def _total_words(subject: str, total: ClaimFinding) -> list[str]:
@@ -104,16 +104,6 @@ def _total_words(subject: str, total: ClaimFinding) -> list[str]:
             f"{slowdown_words(total.in_kind)}."
         )
     return texts
-
-
-def counted_answers(claims: Sequence[AnsweredClaim]) -> str:
-    """Return `of 26 published claims, 4 reproduced, 3 partly and 19 untestable here`."""
-    counts = Counter(one.answer for one in claims)
-    return f"of {counted(len(claims), 'published claim')}, {_numbers_of(counts)}"
-
-
-def _numbers_of(counts: Counter[Answer]) -> str:
-    return listed([f"{counts[answer]} {answer.value}" for answer in Answer if counts[answer]])
 
 
 def _series_note(findings: Findings, source: Cell | None) -> list[Block]:
@@ -131,7 +121,7 @@ def _series_note(findings: Findings, source: Cell | None) -> list[Block]:
         counts[ordering.answer] += 1
         texts.append(ordering_words(ordering))
     claims = counted(counts.total(), "claim")
-    title = f"Published rates over time: of {claims}, {_numbers_of(counts)}"
+    title = f"Published rates over time: of {claims}, {numbers_of(counts)}"
     is_all = counts[Answer.REPRODUCED] == counts.total()
     tone = Tone.GOOD if is_all else Tone.WARNING if counts[Answer.REPRODUCED] else Tone.BAD
     return [Note(title, tuple(texts), tone, source)]

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 
 from pgdrag.english import as_sentence, listed
 from pgdrag.findings.claim_kinds.analysis import AnsweredClaim, StatedClaims
-from pgdrag.findings.every_claim import every_claim
+from pgdrag.findings.every_claim import counted_answers, every_claim
 from pgdrag.findings.values import Findings
-from pgdrag.report.cells import answer_tone, answer_words
+from pgdrag.report.cells import answer_tone, answer_words, found_cell
 from pgdrag.report.document import Block, Cell, Paragraph, Table, Tone, table_of
 from pgdrag.report.sections import Section
-from pgdrag.report.sections.answer import counted_answers
 
 
 class ClaimsSection(Section):
@@ -60,11 +59,6 @@ def _table(findings: Findings, claims: Sequence[AnsweredClaim]) -> Table:
             study.sources[x.source].words if x.source in study.sources else study.source.words
         )
     return table_of("Every published figure and its answer", claims, columns)
-
-
-def found_cell(claim: AnsweredClaim) -> Cell:
-    """Return what was found with the reason of the answer; the reason alone where nothing was."""
-    return Cell(claim.found, claim.why) if claim.found else Cell(claim.why, tone=Tone.MUTED)
 
 
 def _of_rungs(claim: AnsweredClaim) -> str:
