@@ -16,7 +16,8 @@ import pgdrag.collectors as collectors
 from conftest import on_disk
 from pgdrag.collectors import Collector, Observer, Unseen, Window, all_collectors
 from pgdrag.collectors._proc import read_io, server_total
-from pgdrag.collectors.autovacuum import Autovacuum, parse_work
+from pgdrag.collectors._vacuum_log import parse_work
+from pgdrag.collectors.autovacuum import Autovacuum
 from pgdrag.collectors.checkpoints import Checkpoints
 from pgdrag.collectors.processes import Cpu, Reads
 from pgdrag.collectors.views import Buffers, Database, Scans, Wal
@@ -191,6 +192,10 @@ def test_every_forced_checkpoint_is_counted(any_cluster: Cluster) -> None:
     assert 0 < watch["seconds_between_checkpoints"] < elapsed_s
     assert 0 < watch["checkpoint_time_share"] <= 1
     assert watch["checkpoint_buffers_per_transaction"] >= 1
+    # Of every version: the log line is read to its end.
+    assert watch["buffers_per_checkpoint"] >= 1
+    assert watch["checkpoint_distance_bytes"] > 0
+    assert watch["checkpoint_sync_s"] <= elapsed_s
 
 
 def test_without_checkpoints_the_rate_is_zero_and_the_distance_unknown(
@@ -241,6 +246,11 @@ def test_eager_autovacuum_is_seen_with_what_it_removes(any_cluster: Cluster) -> 
     assert watch["analyzes_per_s"] > 0
     assert watch["tuples_removed_per_vacuum"] > 0
     assert "public.rows" in watch.detail("vacuums_per_s")
+    assert watch["vacuum_read_bytes_per_s"] >= 0
+    for name, since in (("frozen", 16), ("set_all_visible", 18)):
+        is_logged = any_cluster.binaries.version_num >= since * 10_000
+        reason = "" if is_logged else f"PostgreSQL before {since} does not log it"
+        assert watch.missing(f"vacuum_pages_{name}_per_s") == reason
 
 
 def test_a_held_horizon_keeps_dead_tuples(cluster: Cluster) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from analysis_runs import observation
 from pgdrag.findings.movement import movements
+from pgdrag.model import Unit
 from pgdrag.report.rung_words import moves_sentence
 
 
@@ -140,9 +142,7 @@ def test_nothing_seen_and_nothing_moved_are_told_apart():
     assert moves_sentence(unmoved, {}) == "Nothing observed changed by more than 10 %."
 
 
-units = st.sampled_from(
-    ["ratio", "1/s", "1/transaction", "bytes/transaction", "s/transaction", "s", "count"]
-)
+units = st.sampled_from(get_args(Unit))
 values = st.floats(allow_nan=True, allow_infinity=True)
 
 

@@ -2,127 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, LiteralString
 
 from pgdrag.collectors import Amounts, Metric, Unseen, Window, attempt
 from pgdrag.collectors._log import LogCollector, in_groups, is_within
+from pgdrag.collectors._vacuum_log import CUT_S, RATE_STEP_BYTES_PER_S, Work, parse_work
 from pgdrag.collectors.counters import ANY_VERSION
 from pgdrag.english import counted
 from pgdrag.model.recordings import Event, Recordings
 from pgdrag.servers.log_formats import LogMessage, Wanted
-from pgdrag.units import format_bytes
 
 _COUNTS = """
 SELECT coalesce(sum(autovacuum_count), 0)::bigint AS vacuums,
        coalesce(sum(autoanalyze_count), 0)::bigint AS analyzes
   FROM pg_stat_all_tables
 """
-_FIRST_LINE = re.compile(
-    r"^automatic (?:aggressive )?(?P<kind>vacuum|analyze) (?:to prevent wraparound )?of table"
-    r' "(?P<table>.+)"'
-)
-_NUMBERS = [
-    re.compile(line, re.MULTILINE)
-    for line in (
-        r"^pages: (?P<pages_removed>\d+) removed, (?P<pages_remain>\d+) remain,"
-        # The second form is that of before 15.
-        r" (?:(?P<scanned>\d+) scanned|(?P<pinned>\d+) skipped due to pins, (?P<frozen>\d+) skipped frozen)",
-        r"^tuples: (?P<removed>\d+) removed, \d+ remain, (?P<kept>\d+) are dead but not yet removable",
-        r"^removable cutoff: \d+, which was (?P<cutoff_age>\d+) XIDs old",
-        # "misses" became "reads" in 18.
-        r"^buffer usage: \d+ hits, (?P<read>\d+) (?:misses|reads), (?P<dirtied>\d+) dirtied",
-        r"^WAL usage: \d+ records, \d+ full page images, (?P<wal_bytes>\d+) bytes",
-    )
-]
-_ELAPSED = re.compile(r"elapsed: ([\d.]+) s\b")
 _NAMED_TABLES = 3
-# Of the dead that a vacuum finds, those of transactions that rolled back may go under any horizon.
-_HARDLY_ANY = 0.05
 _NO_VACUUM = "no automatic vacuum ended in the window"
-
-
-@dataclass(frozen=True)
-class Work:
-    """One automatic vacuum or analyze of one table.
-
-    Attributes:
-        kind: "vacuum" or "analyze".
-        table: with its schema, without the database.
-        removed: dead tuples taken away.
-        kept: dead tuples that some snapshot may still see.
-        cutoff_age: how many transactions the oldest of those snapshots was behind at the end; None
-            where the server does not say (before 15).
-        blocks_read: from outside of shared buffers; None where the server does not say.
-        blocks_dirtied: that were clean before.
-    """
-
-    kind: str
-    table: str
-    elapsed_s: float = 0.0
-    pages_scanned: int = 0
-    removed: int = 0
-    kept: int = 0
-    cutoff_age: int | None = None
-    blocks_read: int | None = None
-    blocks_dirtied: int | None = None
-    wal_bytes: int | None = None
-
-    @property
-    def is_futile(self) -> bool:
-        """Whether it found nothing to remove, or had to leave nearly all that it found."""
-        return self.removed <= _HARDLY_ANY * (self.removed + self.kept)
-
-    @property
-    def is_held_back(self) -> bool:
-        """Whether it was futile because of what some snapshot may still see."""
-        return self.is_futile and self.kept > 0
-
-    @property
-    def words(self) -> str:
-        """Describe it on one line."""
-        parts = []
-        if self.kind == "vacuum":
-            parts.append(f"{self.pages_scanned:,} pages scanned")
-            tuples = f"{self.removed:,} tuples removed, {self.kept:,} dead but not removable"
-            if self.cutoff_age is not None:
-                tuples += f", cutoff {counted(self.cutoff_age, 'transaction')} old"
-            parts.append(tuples)
-        if self.blocks_read is not None:
-            parts.append(f"{self.blocks_read:,} blocks read, {self.blocks_dirtied:,} dirtied")
-        if self.wal_bytes is not None:
-            parts.append(f"{format_bytes(self.wal_bytes)} of WAL")
-        return ": ".join(part for part in (self.table, "; ".join(parts)) if part)
-
-
-def parse_work(message: str) -> Work | None:
-    """Read the log message of a vacuum or an analyze, as versions 14 to 18 write it; None: another."""
-    first = _FIRST_LINE.match(message)
-    if first is None:
-        return None
-    found = (line.search(message) for line in _NUMBERS)
-    texts = {name: text for one in found if one for name, text in one.groupdict().items()}
-    numbers = {name: int(text) for name, text in texts.items() if text is not None}
-    if first["kind"] == "vacuum" and not {"removed", "pages_removed"} <= numbers.keys():
-        return None
-    skipped = numbers.get("pinned", 0) + numbers.get("frozen", 0)
-    of_table = numbers.get("pages_removed", 0) + numbers.get("pages_remain", 0)
-    elapsed = _ELAPSED.search(message)
-    return Work(
-        kind=first["kind"],
-        table=first["table"].partition(".")[2] or first["table"],
-        elapsed_s=float(elapsed[1]) if elapsed else 0.0,
-        pages_scanned=numbers.get("scanned", max(0, of_table - skipped)),
-        removed=numbers.get("removed", 0),
-        kept=numbers.get("kept", 0),
-        cutoff_age=numbers.get("cutoff_age"),
-        blocks_read=numbers.get("read"),
-        blocks_dirtied=numbers.get("dirtied"),
-        wal_bytes=numbers.get("wal_bytes"),
-    )
 
 
 class Autovacuum(LogCollector):
@@ -154,6 +52,21 @@ class Autovacuum(LogCollector):
         ),
         Metric("futile_vacuum_s", "time that these vacuums took", "held back s", "s", step=0.01),
         Metric("futile_vacuum_pages", "pages that these vacuums scanned", "held back pages", "count"),
+        Metric(
+            "vacuum_pages_frozen_per_s", "pages in which automatic vacuums froze tuples per second", "pages frozen", "1/s",
+            detail="{tuples frozen:,} tuples in {pages frozen:,} pages.",
+        ),
+        Metric("vacuum_pages_set_all_visible_per_s", "pages that automatic vacuums set all-visible per second", "pages set all-visible", "1/s"),
+        Metric("vacuum_pages_set_all_frozen_per_s", "pages that automatic vacuums set all-frozen per second", "pages set all-frozen", "1/s"),
+        Metric("vacuum_cpu_s", "processor time of automatic vacuums", "cpu s", "s", step="cpu step s", detail="{cpu words}"),
+        Metric(
+            "vacuum_read_bytes_per_s", "rate at which automatic vacuums read blocks", "bytes read", "bytes/s", "time s", step="rate step", nothing=_NO_VACUUM,
+            detail="While they ran.",
+        ),
+        Metric(
+            "vacuum_write_bytes_per_s", "rate at which automatic vacuums dirtied blocks", "bytes written", "bytes/s", "time s", step="rate step", nothing=_NO_VACUUM,
+            detail="While they ran; the log calls it the write rate.",
+        ),
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -198,6 +111,7 @@ class Autovacuum(LogCollector):
             "held back s": sum(vacuum.elapsed_s for vacuum in held_back),
             "held back pages": sum(vacuum.pages_scanned for vacuum in held_back),
             "held back words": _held_back(held_back),
+            **_work_done(vacuums),
         }
 
     def recordings(self, window: Window) -> Recordings:
@@ -219,7 +133,42 @@ class Autovacuum(LogCollector):
 _LOGGED = (
     *("pages scanned", "removed", "kept", "futile", "ended"),
     *("held back", "held back s", "held back pages"),
+    *("pages frozen", "pages set all-visible", "pages set all-frozen"),
+    *("cpu s", "bytes read", "bytes written"),
 )
+
+
+def _work_done(vacuums: Sequence[Work]) -> Amounts:
+    """Return the work and the time of vacuums, as far as this server's log has them."""
+    user_s = sum(vacuum.user_cpu_s for vacuum in vacuums)
+    system_s = sum(vacuum.system_cpu_s for vacuum in vacuums)
+    # What was cut off is half of the last digit, in the mean: so the shortest counts for something, too.
+    time_s = [vacuum.elapsed_s + CUT_S / 2 for vacuum in vacuums]
+    return {
+        "pages frozen": _total((x.pages_frozen for x in vacuums), since=16),
+        "tuples frozen": sum(vacuum.tuples_frozen or 0 for vacuum in vacuums),
+        "pages set all-visible": _total((x.pages_set_all_visible for x in vacuums), since=18),
+        "pages set all-frozen": _total((x.pages_set_all_frozen for x in vacuums), since=18),
+        "cpu s": user_s + system_s,
+        "cpu step s": 2 * CUT_S * max(len(vacuums), 1),
+        "cpu words": f"{user_s:.2f} s in user mode and {system_s:.2f} s in the kernel; of each vacuum the log has hundredths.",
+        "bytes read": sum(
+            (x.read_bytes_per_s or 0.0) * s for x, s in zip(vacuums, time_s, strict=True)
+        ),
+        "bytes written": sum(
+            (x.write_bytes_per_s or 0.0) * s for x, s in zip(vacuums, time_s, strict=True)
+        ),
+        "time s": sum(time_s),
+        "rate step": RATE_STEP_BYTES_PER_S * sum(time_s),
+    }
+
+
+def _total(each: Iterable[int | None], *, since: int) -> int | Unseen:
+    found = list(each)
+    known = [one for one in found if one is not None]
+    if len(known) < len(found):
+        return Unseen(f"PostgreSQL before {since} does not log it")
+    return sum(known)
 
 
 def _held_back(vacuums: Sequence[Work]) -> str:

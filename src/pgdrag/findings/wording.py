@@ -95,6 +95,7 @@ _BY_UNIT: Mapping[str, Callable[[float], str]] = {
     "bytes": format_bytes,
     "bytes/transaction": format_bytes,
     "1/s": format_rate,
+    "bytes/s": lambda rate: f"{format_bytes(rate)}/s",
     "s": format_duration,
     "s/transaction": format_duration,
 }

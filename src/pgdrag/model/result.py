@@ -72,7 +72,15 @@ class Applied:
 
 
 Unit = Literal[
-    "ratio", "1/s", "1/transaction", "bytes/transaction", "s/transaction", "s", "bytes", "count"
+    "ratio",
+    "1/s",
+    "bytes/s",
+    "1/transaction",
+    "bytes/transaction",
+    "s/transaction",
+    "s",
+    "bytes",
+    "count",
 ]
 
 
@@ -84,8 +92,8 @@ class Observation:
         name: `snake_case`, unit last: "wal_bytes_per_transaction".
         label: for people: "WAL per transaction".
         value: in `unit`; None where it could not be seen, and then `missing` says why.
-        unit: "ratio" (0…1), "1/s", "1/transaction", "bytes/transaction", "s/transaction", "s",
-            "bytes" or "count".
+        unit: "ratio" (0…1), "1/s", "bytes/s", "1/transaction", "bytes/transaction",
+            "s/transaction", "s", "bytes" or "count".
         resolution: the smallest difference that means anything, in `unit` (e.g. one event in the window).
         detail: a sentence with what stands behind the number, or "".
         is_of_machine: of all that runs on the server's machine. It moves for reasons of its own, too.

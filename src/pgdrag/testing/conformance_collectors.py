@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 # A name says its unit last; "count" is of whatever the name ends with.
 SUFFIXES = {
     "1/s": "_per_s",
+    "bytes/s": "_bytes_per_s",
     "1/transaction": "_per_transaction",
     "bytes/transaction": "_bytes_per_transaction",
     "s/transaction": "_s_per_transaction",
