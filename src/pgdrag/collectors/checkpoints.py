@@ -168,9 +168,7 @@ class Checkpoints(LogCollector):
     """Checkpoints, from the log; their number also from the server's counters."""
 
     name: ClassVar[str] = "checkpoints"
-    summary: ClassVar[str] = (
-        "how often checkpoints began, how much they wrote and synced, and how far apart they were"
-    )
+    summary: ClassVar[str] = "how often checkpoints began, and what they wrote and synced"
     wanted: ClassVar[Wanted] = Wanted(beginnings=("checkpoint ", "restartpoint "))
     queries: ClassVar[Mapping[int, LiteralString]] = {
         0: _BEFORE_17,
