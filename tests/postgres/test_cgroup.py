@@ -16,7 +16,6 @@ from loads import PACED
 
 from conftest import on_disk
 from pgdrag.collectors._cgroups import io_limits
-from pgdrag.collectors.disk import number_of_disk
 from pgdrag.factors import Here
 from pgdrag.factors._devices import disk_under
 from pgdrag.factors.cgroup import Cgroup
@@ -121,7 +120,7 @@ def test_the_disk_under_the_data_is_limited_for_the_server_alone(cluster: Cluste
         assert applied.default == "max"
         if tree.version == 1:
             assert applied.how.startswith("through version 1 of control groups (blkio.throttle.")
-        number = number_of_disk(disk.path.name)
+        number = disk.device.number
         assert cluster.postmaster_pid is not None
         assert io_limits(cluster.postmaster_pid, number) == {"rbps": 900 << 20, "wiops": 9000}
         assert io_limits(os.getpid(), number) == {}

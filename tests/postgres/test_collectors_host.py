@@ -17,7 +17,7 @@ from pgdrag.collectors import Observer, Unseen, Window
 from pgdrag.collectors import _cgroups as cgroups
 from pgdrag.collectors import host as host_module
 from pgdrag.collectors._cgroups import MemoryLimit, io_limits, memory_limit, throttling
-from pgdrag.collectors.disk import Disk, device_of, number_of_disk
+from pgdrag.collectors.disk import Disk, device_of
 from pgdrag.collectors.host import Host
 from pgdrag.host.process_alive import wait_until
 from pgdrag.host.undo import UndoJournal
@@ -308,11 +308,9 @@ def test_the_disk_of_the_data_directory_has_a_number(shared_cluster: Cluster) ->
         device = device_of(shared_cluster.data_directory)
     except Unseen as unseen:
         pytest.skip(unseen.reason)
-    major, _, minor = number_of_disk(device).partition(":")
+    major, _, minor = device.disk.number.partition(":")
     assert int(major) > 0
     assert int(minor) >= 0
-    with pytest.raises(Unseen, match="block device no-such-disk cannot be determined"):
-        number_of_disk("no-such-disk")
 
 
 @on_disk
@@ -383,6 +381,7 @@ def test_a_loop_device_is_accounted_as_any_other_and_says_what_it_lies_on(
     assert watch["disk_written_bytes_per_transaction"] >= 8 << 20
     assert watch.detail("disk_busy_share").startswith(f"Of {device}, a file on ")
     assert watch.detail("disk_busy_share").endswith(" the page cache.")
+    assert 0 <= watch["physical_disk_busy_share"] <= 1
     drawn = {one.name: one.values for one in watch.series}
     assert drawn["disk_written_bytes_per_s"][0] > 0
     assert drawn["disk_write_wait_s"][0] > 0

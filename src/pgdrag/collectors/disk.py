@@ -6,19 +6,17 @@ written back, by any process. `reads` has the server's own calls, most of which 
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import ClassVar
 
 import psutil
 
 from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window, attempt, detailed
+from pgdrag.collectors._metric import of_kind
 from pgdrag.collectors.counters import CounterCollector, Counters, Drawn
+from pgdrag.host.block_devices import Device, device_under
 from pgdrag.host.loop_devices import backing_file_of, uses_direct_io
-from pgdrag.host.mounts import mount_holding
 
-_DEVICES = Path("/sys/dev/block")
-_BLOCK_CLASS = Path("/sys/class/block")
 _MS = 1 / 1000  # of a second
 
 
@@ -41,7 +39,7 @@ class Disk(CounterCollector):
         Drawn("disk_busy_share", "time with a request under way", "ratio", ("busy_time",), _MS),
     )
     is_of_machine: ClassVar[bool] = True
-    metrics: ClassVar[tuple[Metric, ...]] = detailed(
+    metrics: ClassVar[tuple[Metric, ...]] = (*detailed(
         "{whose}",
         *(
             metric
@@ -63,74 +61,78 @@ class Disk(CounterCollector):
         # Little's law on the waits of all requests.
         Metric("disk_queue_length", "requests under way at the data directory's device", ("read_time", "write_time"), "count", "observed_ms"),
         Metric("disk_busy_share", "time with a request under way at the data directory's device", "busy_time", "ratio", "observed_ms"),
-    )  # fmt: skip
+    ), Metric(
+        "physical_disk_busy_share", "time with a request under way at the busiest disk that carries out its requests",
+        "busiest", "ratio", "observed_ms", detail="{disks}",
+    ))  # fmt: skip
 
     def __init__(self) -> None:
         super().__init__()
-        self._device = ""
-        self._below = ""
+        self._device: Device | None = None
+        self._physical: tuple[Device, ...] = ()
 
     def read(self, observer: Observer) -> Counters:
         """Requests, bytes and milliseconds of reads and writes, and milliseconds with any under way."""
         # It is the server's device only as long as the server is on this host.
         observer.postmaster()
-        if not self._device:
+        if self._device is None:
             self._device = device_of(observer.cluster.data_directory)
-            self._below = _below(self._device)
-        seen = psutil.disk_io_counters(perdisk=True, nowrap=False).get(self._device)
+            self._physical = _below(self._device)
+        accounts = psutil.disk_io_counters(perdisk=True, nowrap=False)
+        seen = accounts.get(self._device.name)
         if seen is None:
-            raise Unseen(f"this host does not account {self._device}")
-        return {name: getattr(seen, name) for name in _FIELDS}
+            raise Unseen(f"this host does not account {self._device.name}")
+        below = {x.name: accounts[x.name].busy_time for x in self._physical if x.name in accounts}
+        return {
+            **{name: getattr(seen, name) for name in _FIELDS},
+            **{f"{_BUSY_BELOW} {name}": busy_ms for name, busy_ms in below.items()},
+        }
 
     def amounts(self, window: Window) -> Amounts:
-        whose = f"Of {self._device}{self._below}." if self._device else ""
-        return {**self.moved(), "observed_ms": round(self.observed_s / _MS), "whose": whose}
+        moved, observed_ms = self.moved(), max(round(self.observed_s / _MS), 1)
+        below = of_kind(moved, _BUSY_BELOW)
+        shares = (f"{name} {min(busy / observed_ms, 1):.0%}" for name, busy in below.items())
+        return {
+            **moved,
+            "observed_ms": observed_ms,
+            "busiest": max(below.values()) if below else _UNKNOWN_BELOW,
+            "whose": _words(self._device) if self._device else "",
+            "disks": f"Others may use these disks, too: {', '.join(shares)}." if below else "",
+        }
 
 
+_BUSY_BELOW = "busy below"
+_UNKNOWN_BELOW = Unseen("which disks carry out its requests is not known")
 _FIELDS = ("read_count", "write_count", "read_bytes", "write_bytes", "read_time", "write_time", "busy_time")  # fmt: skip
 
 
-def device_of(directory: Path) -> str:
-    """Return the kernel's name of the block device under a directory: "vda", "nvme0n1p2", "dm-0".
+def device_of(directory: Path) -> Device:
+    """Return the block device under a directory.
 
     Raises:
         Unseen: its file system lies on none, or on several.
     """
-    try:
-        number = directory.stat().st_dev
-        if os.major(number) == 0:
-            # Some file systems have a number of their own, which is no device's.
-            mount = mount_holding(directory)
-            if mount is None or not mount.source.startswith("/dev/"):
-                kind = mount.file_system if mount is not None else "unknown"
-                raise Unseen(f"the data directory's file system ({kind}) is on no block device")
-            number = Path(mount.source).stat().st_rdev
-        return (_DEVICES / f"{os.major(number)}:{os.minor(number)}").resolve(strict=True).name
-    except OSError as error:
-        raise Unseen("the block device under the data directory cannot be determined") from error
+    found = device_under(directory)
+    if isinstance(found, str):
+        raise Unseen(found)
+    return found
 
 
-def _below(device: str) -> str:
-    """Say what a loop device's file lies on, and whether its pages are kept a second time."""
-    file = backing_file_of(Path(device))
+def _below(device: Device) -> tuple[Device, ...]:
+    """Return the disks that carry out a device's requests; of a loop device, those that its file lies on."""
+    file = backing_file_of(device.path)
     if file is None:
-        return ""
+        return device.physical
     below = attempt(lambda: device_of(file.parent))
-    where = "no block device" if isinstance(below, Unseen) else below
-    is_direct = uses_direct_io(Path(device))
-    through = "past the page cache" if is_direct else "through the page cache"
-    return f", a file on {where}, {through}"
+    return () if isinstance(below, Unseen) else below.physical
 
 
-def number_of_disk(device: str) -> str:
-    """Return the number of a block device, "8:0"; of a partition that of the disk that it is on.
-
-    Raises:
-        Unseen: the kernel does not show it.
-    """
-    try:
-        directory = (_BLOCK_CLASS / device).resolve(strict=True)
-        whole = directory.parent if (directory / "partition").exists() else directory
-        return (whole / "dev").read_text().strip()
-    except OSError as error:
-        raise Unseen(f"the number of the block device {device} cannot be determined") from error
+def _words(device: Device) -> str:
+    """Say what a device is; of a loop device, what its file lies on, and whether its pages are kept a second time."""
+    file = backing_file_of(device.path)
+    if file is None:
+        return f"Of {device.name}{f', {device.words}' if device.slaves else ''}."
+    below = attempt(lambda: device_of(file.parent))
+    where = "no block device" if isinstance(below, Unseen) else below.name
+    through = "past the page cache" if uses_direct_io(device.path) else "through the page cache"
+    return f"Of {device.name}, a file on {where}, {through}."

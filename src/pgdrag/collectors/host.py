@@ -23,7 +23,7 @@ from pgdrag.collectors._cgroups import (
 from pgdrag.collectors._metric import NO_READING, series_of
 from pgdrag.collectors._proc import PROC
 from pgdrag.collectors.counters import CounterCollector, Counters, Drawn
-from pgdrag.collectors.disk import device_of, number_of_disk
+from pgdrag.collectors.disk import device_of
 from pgdrag.host.clock import CLOCK
 from pgdrag.model.recordings import Recordings
 from pgdrag.units import format_bytes
@@ -145,9 +145,7 @@ class Host(CounterCollector):
             self._dirty = 1024 * (memory["Dirty"] + memory["Writeback"])
         self._memory = attempt(lambda: memory_limit(postmaster))
         directory = observer.cluster.data_directory
-        self._io_limits = attempt(
-            lambda: io_limits(postmaster, number_of_disk(device_of(directory)))
-        )
+        self._io_limits = attempt(lambda: io_limits(postmaster, device_of(directory).disk.number))
         counters = dict(self.read_drawn(observer))
         for kind in _PRESSURES:
             # "some avg10=0.00 … total=123": for how long some process has waited since the start.

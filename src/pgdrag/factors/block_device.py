@@ -1,10 +1,15 @@
-"""How the kernel treats requests to the disk under the data: scheduler, read-ahead, queue."""
+"""How the kernel treats requests to the disk under the data: scheduler, read-ahead, queue.
+
+Under a volume of device-mapper or a RAID an attribute is set where it has its effect: read-ahead at the volume, all that
+is of queues at the disks that it lies on.
+"""
 
 from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -19,13 +24,12 @@ from pgdrag.factors.kernel_files import (
     unwritable_value,
 )
 from pgdrag.host.undo.written_value import shown_value
-from pgdrag.model import Level
+from pgdrag.model import Applied, Level
 
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster
 
 SCHEDULER = "scheduler"
-READ_AHEAD = "read_ahead_kb"
 # The kernel sets these anew with another scheduler.
 _BY_SCHEDULER = ("nr_requests", "wbt_lat_usec")
 # Of any kernel, to tell a typo from a scheduler that is not built in here.
@@ -60,30 +64,42 @@ class BlockDevice(KernelFiles):
         disk = disk_under(here.scratch_root) if device is None else disk_at(device)
         if isinstance(disk, str):
             return Problem(level, False, f"{what} cannot be set here: {disk}")
-        blocked = _problem_of_queue(level, what, disk.queue)
-        # Of a device that is a storage's, the storage asks for consent.
-        if blocked is None and device is None and not disk.is_named_in(here.allowed):
-            return _without_consent(level, disk)
-        return blocked
+        tuned = disk.tuned_by(level.name)
+        for one in tuned:
+            if blocked := _problem_of_queue(level, what, one.queue):
+                return blocked
+        # Of a device that is a storage's, the storage asks for consent; not of disks below it.
+        foreign = [x for x in tuned if device is None or x is not disk]
+        lacking = [x for x in foreign if not x.is_named_in(here.allowed)]
+        return _without_consent(level, lacking, disk) if lacking else None
 
     def batches(self, cluster: Cluster, levels: Mapping[str, str]) -> Iterable[Batch]:
         """Return the scheduler first, since it sets others anew; these are put back after it."""
         disk = disk_under(cluster.data_directory)
         assert not isinstance(disk, str), disk
-        left = {
-            name: Writing(
-                name, value, disk.readers() if name == READ_AHEAD else (disk.queue / name,)
-            )
-            for name, value in levels.items()
-        }
+        left = {name: Writing(name, value, disk.files(name)) for name, value in levels.items()}
         if SCHEDULER in left:
             names = (SCHEDULER, *_BY_SCHEDULER)
             linked = tuple(left.pop(name) for name in names if name in left)
-            tuned = sorted((disk.queue / "iosched").glob("*"))
-            kept = (*(disk.queue / name for name in names), *tuned)
-            yield Batch(linked, kept, is_linked=True)
+            kept = [
+                path
+                for one in disk.tuned_by(SCHEDULER)
+                for path in (
+                    *(one.queue / name for name in names),
+                    *sorted((one.queue / "iosched").glob("*")),
+                )
+            ]
+            yield Batch(linked, tuple(kept), is_linked=True)
         for _, writing in sorted(left.items()):
             yield Batch((writing,))
+
+    def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
+        """Return what the kernel shows; of a volume, also at which disks."""
+        disk = disk_under(cluster.data_directory) if levels else ""
+        found = super().read_back(cluster, levels)
+        if isinstance(disk, str) or not disk.below:
+            return found
+        return [replace(x, how=_place_words(x.level, disk)) for x in found]
 
 
 def _known_schedulers() -> set[str]:
@@ -131,10 +147,21 @@ def _is_module(*names: str) -> bool:
     return any(f"/{name}.ko" in text for name in names)
 
 
-def _without_consent(level: Level, disk: Disk) -> Problem:
-    message = f'"{level.name}" of {disk.path} is not changed without consent'
-    hint = (
-        f"The disk is not pgdrag's own. Give the experiment a storage, or let pgdrag change the disk: "
-        f"--allow-change {disk.path}"
-    )
-    return Problem(level, False, message, hint)
+def _place_words(level: Level, disk: Disk) -> str:
+    """Say at which disks an attribute of a volume was set."""
+    paths = ", ".join(str(x.path) for x in disk.tuned_by(level.name))
+    return f"at {paths}; the data are on {disk.device.words}"
+
+
+def _without_consent(level: Level, lacking: Sequence[Disk], disk: Disk) -> Problem:
+    paths = " and ".join(str(x.path) for x in lacking)
+    message = f'"{level.name}" of {paths} is not changed without consent'
+    options = " ".join(f"--allow-change {x.path}" for x in lacking)
+    if lacking == [disk]:
+        hint = "The disk is not pgdrag's own. Give the experiment a storage, or let pgdrag change the disk:"
+    else:
+        hint = (
+            f"The data are on {disk.device.words}, which passes requests on: this attribute has its effect there, and on "
+            "all that is on the same disk. To allow it, add"
+        )
+    return Problem(level, False, message, f"{hint} {options}")

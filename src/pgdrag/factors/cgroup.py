@@ -134,7 +134,7 @@ class Cgroup(Factor):
             if isinstance(disk, str):
                 self._refused[limit.name] = disk
                 return
-            self._device = (disk.queue.parent / "dev").read_text().strip()
+            self._device = disk.device.number
         group = self._group_in(tree, controllers & tree.controllers)
         if isinstance(group, str):
             self._refused[limit.name] = group

@@ -18,6 +18,7 @@ from pgdrag.host.programs import run_program
 
 _MOUNTINFO = Path("/proc/self/mountinfo")
 _EXT4 = Path("/proc/fs/ext4")
+_BY_NUMBER = Path("/sys/dev/block")
 _KERNEL_LOG = Path("/dev/kmsg")
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 _ROUTINE = re.compile("re-mounted|mounted filesystem|Mounting V|Ending clean mount")
@@ -68,12 +69,19 @@ class Mount:
     super_options: tuple[str, ...]
 
     @property
+    def _kernel_name(self) -> str:
+        """The kernel's name of the device: "dm-0" of "/dev/mapper/vg-data"."""
+        with suppress(OSError):
+            return (_BY_NUMBER / self.device).resolve(strict=True).name
+        return Path(self.source).resolve().name
+
+    @property
     def in_force(self) -> dict[str, str]:
         """The options that the kernel shows, in its spelling, by choice."""
         found = {**MOUNT_CHOICES, **SUPER_CHOICES}
         if self.file_system == "ext4":
             with suppress(OSError):
-                options = (_EXT4 / Path(self.source).name / "options").read_text().split()
+                options = (_EXT4 / self._kernel_name / "options").read_text().split()
                 found.update(_by_choice(options))
         # "rw" of the file system says nothing of a mount that is read-only all the same.
         found.update(_by_choice(x for x in self.super_options if x != "rw"))
@@ -231,7 +239,8 @@ def kernel_messages(file_system: str, source: Path) -> Iterator[list[str]]:
 
     The list is filled at the end of the block, and stays empty if the kernel's log cannot be read.
     """
-    marks = (f"{file_system}-fs".lower(), f"{file_system}:".lower(), f"({source.name})")
+    names = {source.name, source.resolve().name}  # of /dev/mapper/vg-data it is dm-0
+    marks = (f"{file_system}-fs".lower(), f"{file_system}:".lower(), *(f"({x})" for x in names))
     messages: list[str] = []
     try:
         fd = os.open(_KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from pgdrag.errors import UsageError
+from pgdrag.host.block_devices import number_of
 from pgdrag.host.mounts import mounts
 from pgdrag.host.programs import run_program
 
@@ -23,7 +24,8 @@ def refuse_strange_device(device: Path, *, allowed: frozenset[str]) -> None:
     real = device.resolve()
     if not real.is_block_device():
         raise UsageError(f'there is no block device "{device}"')
-    if not {str(device), str(real)} & allowed:
+    number = number_of(str(real))
+    if number is None or not any(number_of(name) == number for name in allowed):
         raise UsageError(
             f'device "{device}" is not pgdrag\'s to use',
             detail="All that is on it would be lost.",
