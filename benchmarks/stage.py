@@ -7,12 +7,9 @@ no Unix sockets.
 
 from __future__ import annotations
 
-import secrets
-import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 
 import psutil
 import psycopg
@@ -23,6 +20,7 @@ from pgdrag.servers.binaries import find_binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.sweep import sweep
+from pgdrag.servers.tcp_port import LOOPBACK
 
 GIB = 2**30
 LEAVE_TIMEOUT_S = 20.0
@@ -39,13 +37,14 @@ class Stage:
         version: of the server.
     """
 
-    tcp_host = "127.0.0.1"
+    tcp_host = LOOPBACK
 
-    def __init__(self, cluster: Cluster, password: str) -> None:
+    def __init__(self, cluster: Cluster) -> None:
+        assert cluster.tcp is not None, "opened for clients that need TCP"
         self._cluster = cluster
         self.user = cluster.superuser
         self.database = cluster.database
-        self.password = password
+        self.password = cluster.tcp.password
         self.host = str(cluster.socket_directory)
         self.port = cluster.port
         self.bin_dir = cluster.binaries.bin_dir
@@ -127,14 +126,12 @@ def stage(
     scratch = scratch or Scratch.open()
     sweep(scratch)
     binaries = find_binaries(None)
-    password = secrets.token_hex(16)
-    with _LoopbackCluster.create(scratch, binaries) as cluster:
-        cluster.initdb(options=["--auth-host", "scram-sha-256"])
+    with Cluster.create(scratch, binaries) as cluster:
+        cluster.initdb()
         cluster.configure({**server_settings(), **(settings or {})})
+        cluster.open_tcp(cluster.superuser)
         cluster.start()
-        made = Stage(cluster, password)
-        made.execute(f"ALTER ROLE {made.user} PASSWORD '{password}'")
-        yield made
+        yield Stage(cluster)
 
 
 def server_settings(memory_bytes: int | None = None) -> dict[str, str]:
@@ -152,17 +149,3 @@ def server_settings(memory_bytes: int | None = None) -> dict[str, str]:
         "autovacuum": "off",
         "synchronous_commit": "on",
     }
-
-
-class _LoopbackCluster(Cluster):
-    """A cluster that can be reached through TCP as well, by this machine alone."""
-
-    def _command(self) -> list[str | Path]:
-        # The last -c of a name counts.
-        return [*super()._command(), "-c", f"listen_addresses={Stage.tcp_host}"]
-
-    def start(self, *, timeout_s: float = 60.0) -> None:
-        with socket.socket() as probe:
-            probe.bind((Stage.tcp_host, 0))
-            self.port = int(probe.getsockname()[1])
-        super().start(timeout_s=timeout_s)

@@ -148,7 +148,7 @@ def throw_away_server(binaries: Binaries, connections: int, scratch: Scratch) ->
         cluster.start()
         where = cluster.target
         server = reach(make_conninfo(cluster.conninfo(), user=where.user))
-        target = replace(server.target, cluster=where.cluster, run_as=where.run_as)
+        target = replace(server.target, cluster=where.cluster, run_as=where.run_as, home=where.home)
         yield replace(server, target=target, label="a throw-away server")
 
 

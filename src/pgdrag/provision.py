@@ -26,7 +26,7 @@ from pgdrag.model.events import Listener, PhaseStarted
 from pgdrag.servers.binaries import Binaries, executable_binaries, find_binaries
 from pgdrag.servers.catalog import load_settings_catalog
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.datasets import is_loaded, loading_s, provide_snapshot, require_room
+from pgdrag.servers.datasets import is_loaded, let_in, loading_s, provide_snapshot, require_room
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot, SnapshotStore
 from pgdrag.servers.storage import ScratchDevice, Storage
@@ -161,6 +161,8 @@ class Provision:
                     restored = snapshot.restore(storage.scratch, executable)
                 cluster, cost = restored.cluster, restored.cost
             try:
+                if cost is not None:  # one that was left has its way in
+                    let_in(workload, cluster)
                 if is_cold:
                     with log.phase("empty page cache"):
                         cluster.drop_pages()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,17 +14,24 @@ import pytest
 from pgdrag.driver.process import Target
 from pgdrag.errors import DriverError
 from pgdrag.host.process_alive import wait_until
+from pgdrag.host.server_user import ServerUser
 from pgdrag.workloads import _program
 from pgdrag.workloads._program import Ended, program_environment, run_program
 
 TARGET = Target("/tmp/socket", 5433, "me", "bench", password="it's secret", bin_dir=Path("/b"))
 
 
-def run(command: str, *, timeout_s: float = 30, directory: str = "/") -> Ended:
+def run(
+    command: str,
+    *,
+    timeout_s: float = 30,
+    directory: str = "/",
+    environment: Mapping[str, str] | None = None,
+) -> Ended:
     return run_program(
         command,
         directory=directory,
-        environment={"PATH": os.defpath},
+        environment=environment or {"PATH": os.defpath},
         timeout_s=timeout_s,
         purpose="the command",
     )
@@ -99,3 +108,24 @@ def test_the_environment_says_where_the_server_is(monkeypatch: pytest.MonkeyPatc
     assert found["PGPASSWORD"] == "it's secret"
     assert found["PATH"].startswith("/b:")
     assert found["PGDRAG_SEED"] == "7"
+    assert "PGDRAG_JDBC_URL" not in found  # of a Unix socket there is none
+
+
+def test_by_tcp_the_environment_has_a_url_for_jdbc_and_the_home_is_a_directory() -> None:
+    user = ServerUser("own", 4711, 4711)
+    target = replace(TARGET, host="127.0.0.1", run_as=user, home=Path("/tmp/socket"))
+    found = program_environment(target, {})
+    assert found["PGHOST"] == "127.0.0.1"
+    assert found["PGDRAG_JDBC_URL"] == "jdbc:postgresql://127.0.0.1:5433/bench"
+    assert found["HOME"] == "/tmp/socket"
+    shown = {name: value for name, value in found.items() if name != "PGPASSWORD"}
+    assert "secret" not in str(shown)
+
+
+def test_a_password_is_hidden_in_what_a_program_said() -> None:
+    environment = {"PATH": os.defpath, "PGPASSWORD": "hush"}
+    ended = run('echo "no $PGPASSWORD" >&2; echo "$PGPASSWORD"', environment=environment)
+    assert ended.said == "no ***"
+    with pytest.raises(DriverError) as found:
+        run("echo $PGPASSWORD; sleep 1000", timeout_s=0.8, environment=environment)
+    assert found.value.detail == "***"

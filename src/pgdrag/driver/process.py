@@ -73,6 +73,7 @@ class Target:
         security: what is asked of the server before it is believed.
         cluster: the data directory, where it is a throw-away cluster: its clients end with it.
         run_as: the user that programs of an experiment run as, there; None: as whoever runs pgdrag.
+        home: the home of that user's programs.
     """
 
     host: str
@@ -85,6 +86,7 @@ class Target:
     security: Security = field(default_factory=Security)
     cluster: Path | None = None
     run_as: ServerUser | None = None
+    home: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from pgdrag.servers.scratch import (
     storage_errors,
 )
 from pgdrag.servers.server_log import ServerLog, is_full_disk
+from pgdrag.servers.tcp_port import LOOPBACK, NO_PORT, TcpAccess, free_port
 
 # sockaddr_un.sun_path has 108 bytes, the last of them zero.
 _SOCKET_PATH_BYTES = 107
@@ -48,6 +49,15 @@ _INITDB_BYTES = 64 * 2**20
 _LOG_BYTES = 64 * 2**10
 _REMOVE_TIMEOUT_S = 1.0
 _LEAVE_TIMEOUT_S = 2.0
+_PORT_TRIES = 5
+# Of a session that must write, whatever the treatment sets, and wait for no standby.
+_ABLE_TO_WRITE = {
+    "default_transaction_read_only": "off",
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "synchronous_commit": "off",
+}
+_SINCE_17 = {"transaction_timeout": "0"}
 _REFUSED_SQL = "SELECT count(*) FROM pg_file_settings WHERE error IS NOT NULL"
 _HEADER = "Written by pgdrag; the server's place and port are on its command line."
 
@@ -60,7 +70,8 @@ class Cluster(Postmaster):
     Attributes:
         directory: all that belongs to the cluster.
         socket_directory: the host to connect to; only root and the server's user can enter.
-        port: part of the socket's name; no TCP port is opened.
+        port: part of the socket's name, and the TCP port where there is one.
+        tcp: who may come in by TCP on loopback; None: no TCP port is opened.
         control_groups: directories of the groups that the server is started in, by default this
             process's own.
         needed: settings that the next `configure` adds where its own say nothing of them.
@@ -78,6 +89,7 @@ class Cluster(Postmaster):
         self.directory = owned.path
         self.socket_directory = _socket_directory(owned.path)
         self.port = 5432
+        self.tcp: TcpAccess | None = None
         self.control_groups: tuple[Path, ...] = ()
         self.needed: Mapping[str, str] = {}
         self.log = ServerLog(owned.path / "postmaster.log", owned.path / "log")
@@ -194,6 +206,15 @@ class Cluster(Postmaster):
         names = self._written.keys() | self._in_force.keys()
         return frozenset(x for x in names if self._written.get(x) != self._in_force.get(x))
 
+    def open_tcp(self, role: str) -> None:
+        """Let a role in by TCP on loopback, too, from the next start on, with a random password.
+
+        Raises:
+            ServerError: there is no loopback, or no port is free.
+        """
+        assert not self.is_running(), "where it listens is decided when it starts"
+        self.tcp, self.port = TcpAccess(role), free_port()
+
     def start(self, *, timeout_s: float = 60.0) -> None:
         """Start the server and wait until it accepts connections.
 
@@ -202,7 +223,31 @@ class Cluster(Postmaster):
                 has its reason, the detail the end of its log.
             StorageError: the disk is full.
         """
+        is_over = self._launch(timeout_s)
+        for _ in range(_PORT_TRIES):
+            if self.is_running() or self.tcp is None or NO_PORT not in (self.log.refusal() or ""):
+                break
+            self.stop()
+            self.port = free_port()
+            is_over = self._launch(timeout_s)
+        if not self.is_running():
+            raise self._refusal()
+        if not is_over:
+            self.stop(fast_timeout_s=0)
+            raise self._did_not_start(f"server was not ready after {timeout_s:g} s")
+        if self._notice_program():
+            self._write_owner()
+        self._in_force = self._written
+        if self.tcp is not None:
+            self._tell_password(self.tcp)
+        # The question whether it is ready took one of its connections, perhaps the only one.
+        wait_until(self._has_no_clients, _LEAVE_TIMEOUT_S)
+
+    def _launch(self, timeout_s: float) -> bool:
+        """Start it once; whether it is ready, or has ended, within the time."""
         self._clear_leftovers()
+        if self.tcp is not None:
+            self.scratch.write_private(self.data_directory / "pg_hba.conf", self.tcp.hba)
         socket_file = self.socket_directory / f".s.PGSQL.{self.port}"
         # What a killed server left: its lock may name a process that has got its number since.
         socket_file.unlink(missing_ok=True)
@@ -223,17 +268,21 @@ class Cluster(Postmaster):
                 output=output,
                 control_groups=self.control_groups,
             )
-        is_over = wait_until(lambda: self._is_ready() or not self.is_running(), timeout_s)
-        if not self.is_running():
-            raise self._refusal()
-        if not is_over:
+        return wait_until(lambda: self._is_ready() or not self.is_running(), timeout_s)
+
+    def _tell_password(self, tcp: TcpAccess) -> None:
+        """Give the role its password, whatever the treatment's settings make of a session.
+
+        Raises:
+            ServerDidNotStart: the server refuses it.
+        """
+        settings = {**_ABLE_TO_WRITE, **(_SINCE_17 if self.binaries.version_num >= 170000 else {})}
+        try:
+            with self.connect(settings=settings) as connection:
+                tcp.tell(connection)
+        except (psycopg.Error, ServerLost) as error:
             self.stop(fast_timeout_s=0)
-            raise self._did_not_start(f"server was not ready after {timeout_s:g} s")
-        if self._notice_program():
-            self._write_owner()
-        self._in_force = self._written
-        # The question whether it is ready took one of its connections, perhaps the only one.
-        wait_until(self._has_no_clients, _LEAVE_TIMEOUT_S)
+            raise self._did_not_start(f"could not set the password for TCP: {error}") from error
 
     def drop_pages(self) -> None:
         """Take the stopped cluster's data out of the page cache, so that the server reads it from storage.
@@ -270,8 +319,9 @@ class Cluster(Postmaster):
         application_name: str = "pgdrag",
         autocommit: bool = True,
         connect_timeout_s: int = 10,
+        settings: Mapping[str, str] | None = None,
     ) -> psycopg.Connection:
-        """A new connection of the superuser to the database `pgdrag`.
+        """A new connection of the superuser to the database `pgdrag`, with settings of its own.
 
         Raises:
             ServerLost: the server does not answer in time, or refuses.
@@ -282,6 +332,7 @@ class Cluster(Postmaster):
                     application_name=application_name, connect_timeout_s=connect_timeout_s
                 ),
                 autocommit=autocommit,
+                options=" ".join(f"-c {x}={y}" for x, y in (settings or {}).items()),
             )
         except psycopg.OperationalError as error:
             reason = str(error).strip().splitlines()[-1]
@@ -319,12 +370,19 @@ class Cluster(Postmaster):
             bin_dir=self.binaries.bin_dir,
             cluster=self.data_directory,
             run_as=self.user,
+            home=self.socket_directory,
         )
 
     @property
     def superuser_target(self) -> Target:
         """The same as a superuser, whose SQL can read all and run programs."""
         return replace(self.target, user=self.superuser)
+
+    def over_tcp(self, target: Target) -> Target:
+        """Return the same role's way by TCP; `open_tcp` was called for it."""
+        assert self.tcp is not None, "it has no TCP port"
+        assert self.tcp.role == target.user, f"the TCP port is for {self.tcp.role}"
+        return replace(target, host=LOOPBACK, port=self.port, password=self.tcp.password)
 
     def _ask(self, sql: LiteralString) -> Any:
         try:
@@ -356,7 +414,7 @@ class Cluster(Postmaster):
             *("-D", self.data_directory),
             *("-k", self.socket_directory),
             *("-p", str(self.port)),
-            *("-c", "listen_addresses="),
+            *("-c", f"listen_addresses={LOOPBACK if self.tcp else ''}"),
         ]
 
     def _write_owner(self) -> None:

@@ -76,6 +76,7 @@ def provide_snapshot(
         listen(PhaseStarted("initialize a cluster"))
         cluster.initdb()
         cluster.configure(LOAD_SETTINGS)
+        let_in(workload, cluster)
         cluster.start()
         _load(workload, cluster, driver, listen)
         listen(PhaseStarted("write the snapshot"))
@@ -84,8 +85,23 @@ def provide_snapshot(
         return store.create(key, cluster, describe=dict(workload.dataset()), load_s=load_s)
 
 
+def let_in(workload: Workload, cluster: Cluster) -> None:
+    """Open the way by which a workload reaches a cluster, before this is started.
+
+    Raises:
+        ServerError: it needs TCP, and no port can be opened.
+    """
+    if workload.needs_tcp:
+        cluster.open_tcp(_local_target(workload, cluster).user)
+
+
 def target_for(workload: Workload, cluster: Cluster) -> Target:
-    """Return a workload's way to a cluster: as a superuser only where it says that it needs one."""
+    """Return a workload's way to a running cluster: by TCP and as a superuser only where it says that it needs that."""
+    target = _local_target(workload, cluster)
+    return cluster.over_tcp(target) if workload.needs_tcp else target
+
+
+def _local_target(workload: Workload, cluster: Cluster) -> Target:
     return cluster.superuser_target if workload.needs_superuser else cluster.target
 
 

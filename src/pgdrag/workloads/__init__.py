@@ -128,6 +128,11 @@ class Workload(BaseModel, ABC):
         return False
 
     @property
+    def needs_tcp(self) -> bool:
+        """Whether it connects by TCP, with a password: its programs cannot use a Unix socket."""
+        return False
+
+    @property
     @abstractmethod
     def transactions(self) -> tuple[str, ...]:
         """The types of transactions that the driver counts, in its order."""

@@ -37,6 +37,7 @@ _READ_BYTES = 4 * 2**20
 _GRACE_S = 5.0
 _LOOK_S = 0.5
 _TAIL_LINES = 5
+_PASSWORD = "PGPASSWORD"
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def run_program(
     Args:
         command: what /bin/sh is given.
         directory: where it runs.
-        environment: the whole environment.
+        environment: the whole environment; a password in it is hidden in what the program said.
         timeout_s: after that it is ended, with all of its process group.
         purpose: what it is to do, for messages: "the command", "its setup".
         user: who runs it; None: whoever runs pgdrag.
@@ -94,12 +95,18 @@ def run_program(
             )
         except OSError as error:
             raise DriverError(f"could not start {purpose}: {error.strerror}") from error
+
+        def said() -> str:
+            text = _tail(errors) or _tail(output)
+            secret = environment.get(_PASSWORD)
+            return text.replace(secret, "***") if secret else text
+
         try:
             with guarded_session(process.pid):
                 while not _has_exited(process.pid, _LOOK_S):
                     if time.monotonic() > started_s + timeout_s:
                         message = f"{purpose} did not end within {timeout_s:.0f} s"
-                        raise DriverError(message, detail=_tail(errors) or _tail(output) or None)
+                        raise DriverError(message, detail=said() or None)
                     largest = max(os.fstat(file.fileno()).st_size for file in (errors, output))
                     if largest > LARGEST_OUTPUT_BYTES:
                         raise DriverError(
@@ -111,7 +118,7 @@ def run_program(
         return Ended(
             status=process.returncode,
             output=_last(output, _READ_BYTES),
-            said=_tail(errors) or _tail(output),
+            said=said(),
             elapsed_s=elapsed_s,
             user_cpu_s=used.ru_utime,
             system_cpu_s=used.ru_stime,
@@ -129,7 +136,8 @@ def program_environment(
     place = {"host": target.host, "port": str(target.port), "user": target.user}
     kept = clean_environment((*also, "HOME", "USER", "LOGNAME"))
     if target.run_as is not None:
-        kept |= {"HOME": target.host, "USER": target.run_as.name, "LOGNAME": target.run_as.name}
+        kept |= {"USER": target.run_as.name, "LOGNAME": target.run_as.name}
+        kept["HOME"] = str(target.home or "/")
     if target.cluster is not None:
         kept |= mark(target.cluster)
     own = {
@@ -141,7 +149,9 @@ def program_environment(
     }
     if target.bin_dir is not None:
         own["PATH"] = f"{target.bin_dir}:{os.environ.get('PATH', os.defpath)}"
-    password = {} if target.password is None else {"PGPASSWORD": target.password}
+    if not target.host.startswith("/"):
+        own["PGDRAG_JDBC_URL"] = f"jdbc:postgresql://{target.host}:{target.port}/{target.database}"
+    password = {} if target.password is None else {_PASSWORD: target.password}
     return {**kept, **own, **password, **more}
 
 

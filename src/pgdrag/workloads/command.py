@@ -52,6 +52,7 @@ class Command(Workload):
         "result_file",
         "directory",
         "environment",
+        "tcp",
     )
 
     command: Annotated[str, Field(min_length=1)] = Field(
@@ -97,6 +98,10 @@ class Command(Workload):
         default=False,
         description="Connect as a superuser, as programs do that make databases or extensions",
     )
+    tcp: bool = Field(
+        default=False,
+        description="Connect by TCP on 127.0.0.1 with the password in PGPASSWORD, as JDBC clients must (default: by Unix socket)",
+    )
     directory: str = Field(
         default="",
         validate_default=True,
@@ -123,6 +128,11 @@ class Command(Workload):
     def needs_superuser(self) -> bool:
         """Only where the experiment file says so."""
         return self.superuser
+
+    @property
+    def needs_tcp(self) -> bool:
+        """Only where the experiment file says so."""
+        return self.tcp
 
     @property
     def transactions(self) -> tuple[str, ...]:
