@@ -223,28 +223,17 @@ class Cluster(Postmaster):
                 has its reason, the detail the end of its log.
             StorageError: the disk is full.
         """
-        is_over = self._launch(timeout_s)
-        for _ in range(_PORT_TRIES):
-            if self.is_running() or self.tcp is None or NO_PORT not in (self.log.refusal() or ""):
-                break
-            self.stop()
-            self.port = free_port()
-            is_over = self._launch(timeout_s)
-        if not self.is_running():
-            raise self._refusal()
-        if not is_over:
-            self.stop(fast_timeout_s=0)
-            raise self._did_not_start(f"server was not ready after {timeout_s:g} s")
-        if self._notice_program():
-            self._write_owner()
-        self._in_force = self._written
-        if self.tcp is not None:
-            self._tell_password(self.tcp)
-        # The question whether it is ready took one of its connections, perhaps the only one.
-        wait_until(self._has_no_clients, _LEAVE_TIMEOUT_S)
+        for tries_left in reversed(range(_PORT_TRIES)):
+            try:
+                self._start(timeout_s)
+            except ServerDidNotStart as error:
+                if self.tcp is None or NO_PORT not in error.message or not tries_left:
+                    raise
+                self.port = free_port()
+            else:
+                return
 
-    def _launch(self, timeout_s: float) -> bool:
-        """Start it once; whether it is ready, or has ended, within the time."""
+    def _start(self, timeout_s: float) -> None:
         self._clear_leftovers()
         if self.tcp is not None:
             self.scratch.write_private(self.data_directory / "pg_hba.conf", self.tcp.hba)
@@ -268,7 +257,19 @@ class Cluster(Postmaster):
                 output=output,
                 control_groups=self.control_groups,
             )
-        return wait_until(lambda: self._is_ready() or not self.is_running(), timeout_s)
+        is_over = wait_until(lambda: self._is_ready() or not self.is_running(), timeout_s)
+        if not self.is_running():
+            raise self._refusal()
+        if not is_over:
+            self.stop(fast_timeout_s=0)
+            raise self._did_not_start(f"server was not ready after {timeout_s:g} s")
+        if self._notice_program():
+            self._write_owner()
+        self._in_force = self._written
+        if self.tcp is not None:
+            self._tell_password(self.tcp)
+        # The question whether it is ready took one of its connections, perhaps the only one.
+        wait_until(self._has_no_clients, _LEAVE_TIMEOUT_S)
 
     def _tell_password(self, tcp: TcpAccess) -> None:
         """Give the role its password, whatever the treatment's settings make of a session.
