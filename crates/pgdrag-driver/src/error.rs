@@ -53,6 +53,12 @@ impl Error {
         matches!(self.sqlstate(), "40001" | "40P01")
     }
 
+    /// Whether it is retriable by a client that retries deadlocks, or by one that does not.
+    #[must_use]
+    pub fn is_tried_again(&self, retries_deadlocks: bool) -> bool {
+        self.is_retriable() && (retries_deadlocks || self.sqlstate() != "40P01")
+    }
+
     /// Whether it ends the run for every client.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
@@ -118,5 +124,24 @@ impl From<Malformed> for Error {
 impl From<Unsendable> for Error {
     fn from(error: Unsendable) -> Self {
         Self::Protocol(error.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reported(sqlstate: &str) -> Error {
+        Error::Server(Box::new(Report { sqlstate: sqlstate.to_owned(), ..Report::default() }))
+    }
+
+    #[test]
+    fn deadlocks_are_tried_again_only_by_those_who_retry_them() {
+        for (sqlstate, with, without) in
+            [("40001", true, true), ("40P01", true, false), ("23505", false, false)]
+        {
+            let error = reported(sqlstate);
+            assert_eq!((error.is_tried_again(true), error.is_tried_again(false)), (with, without));
+        }
     }
 }

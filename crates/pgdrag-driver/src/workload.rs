@@ -118,6 +118,11 @@ pub trait Workload: Send + Sync + 'static {
     /// deadlock; 0: without limit.
     fn max_tries(&self) -> u32;
 
+    /// Whether a transaction that fails with a deadlock is tried again, too.
+    fn retries_deadlocks(&self) -> bool {
+        true
+    }
+
     /// The statements whose executions terminals tell; none: they tell of none.
     fn statements(&self) -> Vec<StatementName> {
         Vec::new()

@@ -71,6 +71,10 @@ class Tpcc(Workload):
     max_tries: Annotated[int, Field(ge=1, le=1000)] = Field(
         default=3, description="Attempts in all, after serialization failures and deadlocks"
     )
+    retry_deadlocks: bool = Field(
+        default=True,
+        description="Whether deadlocks are among them; BenchBase retries serialization failures alone",
+    )
     mix: Mix = Field(default_factory=Mix, description="Weights of the transaction types")
 
     @property
@@ -98,7 +102,7 @@ class Tpcc(Workload):
 
     def job(self) -> dict[str, object]:
         """Return the driver's `workload` object."""
-        return {
-            "kind": self.name,
-            **self.model_dump(mode="json"),
-        }
+        given = self.model_dump(mode="json")
+        if self.retry_deadlocks:  # as drivers did before they could be told
+            del given["retry_deadlocks"]
+        return {"kind": self.name, **given}

@@ -19,12 +19,19 @@ pub struct TpccJob {
     pub mix: Mix,
     /// Attempts in all at a transaction that fails with 40001 or 40P01, at least 1.
     pub max_tries: u32,
+    /// Whether those that fail with 40P01 are among them; `BenchBase` retries 40001 alone.
+    #[serde(default = "yes")]
+    pub retry_deadlocks: bool,
     /// How statements are sent.
     pub statements: StatementMode,
     /// Where terminals stand.
     pub terminals: Terminals,
     /// Keying and think times of the specification, times this; 0: none.
     pub wait_scale: f64,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// How a workload's statements are sent.

@@ -34,6 +34,7 @@ pub(crate) struct Terms {
     pub(crate) grace: Duration,
     /// Attempts in all; 0: no limit.
     pub(crate) max_tries: u32,
+    pub(crate) retries_deadlocks: bool,
     pub(crate) latency_limit: Option<Duration>,
     /// Whether the executions of statements are told.
     pub(crate) has_laps: bool,
@@ -259,7 +260,8 @@ impl<T: Terminal> Client<T> {
             let terms = &self.bench.terms;
             let now = terms.clock.now();
             let is_too_late = terms.latency_limit.is_some_and(|limit| now.since(since) > limit);
-            let is_worth_it = error.is_retriable() && !self.connection.is_broken();
+            let is_worth_it =
+                error.is_tried_again(terms.retries_deadlocks) && !self.connection.is_broken();
             if !is_worth_it || tries == terms.max_tries || is_too_late {
                 return Err(error);
             }

@@ -75,6 +75,7 @@ impl Crew {
             connect_timeout: order.connect_timeout,
             grace: Duration::from_secs_f64(job.grace_s),
             max_tries: workload.max_tries(),
+            retries_deadlocks: workload.retries_deadlocks(),
             latency_limit: job.latency_limit_us.map(Duration::from_micros),
             transactions: job.transactions,
             reconnect: job.reconnect,

@@ -86,6 +86,10 @@ impl Workload for Tpcc {
         self.job.max_tries
     }
 
+    fn retries_deadlocks(&self) -> bool {
+        self.job.retry_deadlocks
+    }
+
     fn examples(&self) -> Vec<Example> {
         examples::examples(self.job.warehouses, self.seed)
     }
