@@ -228,6 +228,15 @@ def test_a_checkpoint_counts_for_the_part_of_it_that_lies_in_the_window() -> Non
     assert from_before["checkpoints_per_s"].value == 0
 
 
+def test_a_checkpoint_writes_so_many_buffers() -> None:
+    seen = checkpoints(
+        (102, START.format("wal")), (103, END_15), (106, START.format("wal")), (108, END_18)
+    )
+    assert seen["buffers_per_checkpoint"].value == (20 + 49) / 2
+    none = checkpoints((102, START.format("wal")))["buffers_per_checkpoint"]
+    assert none.missing == "no checkpoint ended in the window"
+
+
 def test_one_checkpoint_has_no_distance() -> None:
     found = checkpoints((102, START.format("wal")))["seconds_between_checkpoints"]
     assert found.missing == "1 began in the 10.0 s of the window; it takes two"
