@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import sqlite3
+import struct
 import subprocess
 import sys
 from dataclasses import replace
@@ -160,6 +161,79 @@ def test_the_journal_is_its_users_alone_also_one_that_an_older_pgdrag_made(
         assert {each.stat().st_mode & 0o777 for each in files} == {0o600}
         journal.close()
         path.chmod(0o644)
+
+
+@pytest.mark.parametrize("part", ["", "-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("is_fifo", [True, False])
+def test_a_strangers_home_leads_the_journal_to_no_other_file(
+    tmp_path: Path, part: str, is_fifo: bool
+) -> None:
+    """Root would close the file that a link names to all others, or change it."""
+    home, foreign = tmp_path / "home", tmp_path / "passwd"
+    home.mkdir()
+    foreign.write_text("root")
+    foreign.chmod(0o644)
+    Journal(home / "journal.sqlite").close()
+    place = home / f"journal.sqlite{part}"
+    place.unlink(missing_ok=True)
+    if is_fifo:
+        os.mkfifo(place)
+    else:
+        place.symlink_to(foreign)
+    with pytest.raises(
+        JournalError, match=rf'"journal.sqlite{part}" is nothing that pgdrag leaves'
+    ):
+        Journal(home / "journal.sqlite")
+    assert (foreign.read_text(), foreign.stat().st_mode & 0o777) == ("root", 0o644)
+
+
+def test_a_rollback_journal_of_a_strangers_deletes_no_file(tmp_path: Path) -> None:
+    """SQLite rolls it back before the first look, and deletes the "super-journal" that it names."""
+    path, precious = tmp_path / "journal.sqlite", tmp_path / "precious"
+    Journal(path).close()
+    precious.write_text("root")
+    name, magic = os.fsencode(precious), bytes.fromhex("d9d505f920a163d7")
+    pages = path.stat().st_size // 4096
+    head = magic + struct.pack(">5I", 0, 1, pages, 512, 4096)
+    end = struct.pack(f">I{len(name)}s2I", 0x40000000 // 4096 + 1, name, len(name), sum(name))
+    (tmp_path / "journal.sqlite-journal").write_bytes(head.ljust(512, b"\0") + end + magic)
+    with pytest.raises(JournalError, match="is nothing that pgdrag leaves there"):
+        Journal(path)
+    assert precious.read_text() == "root"
+
+
+@pytest.mark.parametrize("version", [0, 1, len(SCHEMA)])
+def test_another_programs_database_is_left_as_it_is(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "journal.sqlite"
+    with sqlite3.connect(path) as db:
+        db.executescript(f"CREATE TABLE mail (text); PRAGMA user_version = {version};")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(JournalError, match="it is a database of another program"):
+        Journal(path)
+    assert path.read_bytes() == before
+
+
+def test_root_keeps_no_journal_where_another_user_could_put_links(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("an ordinary user changes no files but his own")
+    (tmp_path / "home").mkdir()
+    os.chown(tmp_path / "home", 4711, 4711)
+    with pytest.raises(JournalError, match="others could replace the journal") as refused:
+        Journal(tmp_path / "home" / "journal.sqlite")
+    assert "PGDRAG_HOME" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize("run_id", ["../../www/index", "/srv/www/index", ".", "", "a/b"])
+def test_a_run_whose_id_leads_elsewhere_is_nobodys(journal: Journal, run_id: str) -> None:
+    own = begin(journal)
+    with sqlite3.connect(journal.path) as db:
+        db.execute("UPDATE run SET run_id = ?, started_unix_s = 9e9", (run_id,))
+    db.close()
+    with pytest.raises(JournalError, match="does not exist"):
+        journal.find("last")
+    assert begin(journal) == own == journal.find("last")
+    assert [x.run_id for x in journal.summaries()] == [own]
 
 
 def test_two_first_starts_at_once_both_succeed(tmp_path: Path) -> None:

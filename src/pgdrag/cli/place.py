@@ -194,17 +194,27 @@ def refuse_unwritable(file: Path | None, *, needs_directory: bool = False) -> No
 def write_named(file: Path, text: str) -> None:
     """Write a file that a person named, for this user alone: it appears whole, and replaces a link.
 
-    A device, or what a shell opened for this process, is written to where it is.
+    A device, or what a shell opened for this process, is written to where it is: nobody but root makes names there.
 
     Raises:
         OSError: as the kernel says, such as ENOSPC.
     """
-    if file.is_relative_to("/dev"):
+    if file.parent in (Path("/dev"), Path("/dev/fd"), Path("/dev/pts")):
         file.write_text(text, encoding="utf-8")
     else:
         write_whole(file, text, is_kept=True)
 
 
 def report_path(run_id: str) -> Path:
-    """Return where a run's HTML report is written by default."""
-    return home_directory() / "reports" / f"{run_id}.html"
+    """Return where a run's HTML report is written by default.
+
+    Raises:
+        UsageError: a link would lead it, and what replaces or removes it, elsewhere.
+    """
+    directory = home_directory() / "reports"
+    if directory.is_symlink():
+        raise UsageError(
+            f'cannot keep reports in "{directory}", which is a symbolic link',
+            hint="Let PGDRAG_HOME itself be a link, or name a file of your own.",
+        )
+    return directory / f"{run_id}.html"

@@ -36,7 +36,7 @@ def rm(
         )
     freed_bytes = 0
     for run_id in run_ids:
-        trials, page = journal.remove_run(run_id), report_path(run_id)
+        page, trials = report_path(run_id), journal.remove_run(run_id)
         has_page = page.is_file()
         if has_page:
             freed_bytes += page.stat().st_size

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import time
 import zlib
@@ -34,6 +35,9 @@ RunStatus = Literal["running", "done", "interrupted", "failed"]
 _T = TypeVar("_T")
 
 _SAMPLE = ", ".join(one.name for one in fields(Sample))  # its columns have its fields' names
+
+# An id names the file of a report; pgdrag gives no others.
+_RUN_ID = re.compile(r"\w[\w.-]*")
 
 # How many runs, and results of them, tell how long trials take.
 _EXPERIENCE_RUNS, _EXPERIENCE_RESULTS = 6, 24
@@ -354,6 +358,7 @@ class Journal:
         return [
             RunSummary(run_id, experiment, scale, _true_status(status, pid), *others)
             for run_id, experiment, scale, status, pid, *others in rows
+            if _RUN_ID.fullmatch(run_id)
         ]
 
     def runs_of(self, experiment: str) -> Iterator[RunRecord]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from pgdrag.english import capital
 from pgdrag.errors import JournalError, StorageError
 from pgdrag.host.mounts import network_file_system
 from pgdrag.host.process_alive import try_lock, wait_until
+from pgdrag.host.trusted_path import who_may_swap
 
 _LOCK_TIMEOUT_S = 10.0
 
@@ -122,26 +124,35 @@ def opened(path: Path) -> sqlite3.Connection:
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         _refuse_network(path.parent)
+        _refuse_foreign(path.parent)
         # SQLite does not wait where two processes make the same file, or change its schema.
         with _directory_locked(path.parent):
             _make_private(path)
             db = sqlite3.connect(path, isolation_level=None, timeout=_LOCK_TIMEOUT_S)
+            version = _version(db, path)
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = FULL")
             db.execute("PRAGMA foreign_keys = ON")
-            _bring_up_to_date(db, path)
+            for number, script in enumerate(SCHEMA[version:], start=version + 1):
+                db.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT;")
             return db
 
 
-def _bring_up_to_date(db: sqlite3.Connection, path: Path) -> None:
+def _version(db: sqlite3.Connection, path: Path) -> int:
+    """Return the version of the file, and change nothing in another program's."""
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if version > len(SCHEMA):
         raise JournalError(
             f"journal {path} has version {version}, newer than {len(SCHEMA)}",
             hint="Use the newer pgdrag that wrote it, or another PGDRAG_HOME.",
         )
-    for number, script in enumerate(SCHEMA[version:], start=version + 1):
-        db.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT;")
+    tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+    if not tables >= {"run", "trial", "attempt", "sample"} if version else tables:
+        raise JournalError(
+            f"could not use journal {path}: it is a database of another program",
+            hint="Name another directory in PGDRAG_HOME.",
+        )
+    return int(version)
 
 
 @contextmanager
@@ -195,6 +206,20 @@ def _refuse_network(directory: Path) -> None:
         )
 
 
+def _refuse_foreign(directory: Path) -> None:
+    """Refuse to let root work where another user could put links in the place of files.
+
+    Raises:
+        JournalError: the directory, or one on the way to it, is somebody else's.
+    """
+    if os.geteuid() == 0 and (who := who_may_swap(directory)):
+        raise JournalError(
+            f'others could replace the journal in "{directory}"',
+            detail=f"{capital(who)}.",
+            hint="Set PGDRAG_HOME to a directory that is root's alone, or run pgdrag as that user.",
+        )
+
+
 @contextmanager
 def _directory_locked(directory: Path) -> Iterator[None]:
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -207,13 +232,27 @@ def _directory_locked(directory: Path) -> Iterator[None]:
 
 
 def _make_private(path: Path) -> None:
-    """Make the file, or keep others from reading it; SQLite gives its other files the same mode."""
-    try:
+    """Make the file, or keep others from reading it; SQLite gives its other files the same mode.
+
+    Raises:
+        JournalError: what has one of their names could lead SQLite to files elsewhere.
+    """
+    with suppress(FileExistsError):
         # Only when it is new: to close it would end the locks of another journal in this process.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        for each in (path, *(path.with_name(f"{path.name}-{part}") for part in ("wal", "shm"))):
+    for part in ("", "-wal", "-shm", "-journal"):
+        each = path.with_name(f"{path.name}{part}")
+        try:
+            found = each.lstat()
+        except FileNotFoundError:
+            continue
+        # With a WAL there is no rollback journal; SQLite deletes whatever file one names.
+        if not stat.S_ISREG(found.st_mode) or part == "-journal":
+            raise JournalError(
+                f'cannot use journal {path}: "{each.name}" is nothing that pgdrag leaves there',
+                detail="It could lead SQLite to change or delete a file elsewhere.",
+                hint="Name another directory in PGDRAG_HOME, or delete it if it is of no use.",
+            )
+        if found.st_uid == os.geteuid() and found.st_mode & 0o077:
             with suppress(OSError):
-                found = each.stat()
-                if found.st_uid == os.geteuid() and found.st_mode & 0o077:
-                    each.chmod(0o600)
+                each.chmod(0o600)
