@@ -22,6 +22,7 @@ use pgdrag_driver::io::clock::Clock;
 use pgdrag_driver::io::timer::Timers;
 use pgdrag_driver::session::{Connection, Target};
 
+const ROOMY_BYTES: u64 = 2 << 30;
 pub const PASSWORD: &str = "correct horse";
 
 /// Runs a cluster until its standard input closes, and removes it.
@@ -66,7 +67,7 @@ impl Server {
         };
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let name = format!("pgdrag-driver-test-{}-{number}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
+        let directory = place().join(name);
         let server = Self::spawn(Path::new(&programs), directory, connections);
         let mut attempts_left = 600;
         while Connection::connect(&server.target()).await.is_err() {
@@ -138,7 +139,7 @@ fn empty_cluster(programs: &Path) -> PathBuf {
         return kept;
     }
     let name = format!("pgdrag-driver-test-{}-empty", std::process::id());
-    let directory = std::env::temp_dir().join(&name);
+    let directory = place().join(&name);
     make_directory(&directory);
     let made = directory.join("data");
     let mut initdb = as_server_user(programs.join("initdb"));
@@ -153,6 +154,13 @@ fn empty_cluster(programs: &Path) -> PathBuf {
     }
     std::fs::remove_dir_all(&directory).expect("it is ours");
     kept
+}
+
+/// Where servers are: in memory where there is plenty, as they would wait for one disk.
+fn place() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let free = rustix::fs::statvfs(memory).map_or(0, |found| found.f_bavail * found.f_frsize);
+    if free >= ROOMY_BYTES { memory.into() } else { std::env::temp_dir() }
 }
 
 /// Copies a directory with its owners.
