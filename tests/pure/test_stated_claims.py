@@ -21,6 +21,7 @@ from pgdrag.findings.every_claim import every_claim
 from pgdrag.findings.find import find
 from pgdrag.model import Claim, Outcome, Source
 from pgdrag.model.claims import Answer, StatedClaim, StoredClaim, UnknownClaim, all_claims
+from pgdrag.model.measurement import Counts
 from pgdrag.report.document import Note
 from pgdrag.report.sections.answer import AnswerSection
 from pgdrag.testing.conformance_claims import ClaimConformance
@@ -178,6 +179,22 @@ def test_how_a_rung_ends(outcome, claimed, expected):
         wanted = {"text": "x", "at": "A1", "outcome": "fails"}
         assert answered(run, OutcomeClaim(**wanted, message="No Unpinned")).answer is R
         assert answered(run, OutcomeClaim(**wanted, message="out of memory")).answer is P
+
+
+def test_a_rung_where_some_transactions_fail_as_published_and_others_commit_is_partly_so():
+    one = result("A1", 100)
+    window = replace(
+        one.measurement,
+        transactions={"payment": Counts(200, 100, failed=100, failed_by_sqlstate={"53000": 100})},
+        errors=(("payment", "53000", "no unpinned buffers available", 100),),
+    )
+    trial = replace(one.trial, treatment=rung("A1", added=EIGHT).treatment)
+    one = replace(one, measurement=window, trial=trial)
+    run = run_of([rung("A0"), rung("A1", added=EIGHT)], [*three_of("A0", 900), one])
+    wanted = {"text": "x", "at": "A1", "outcome": "fails"}
+    found = answered(run, OutcomeClaim(**wanted, message="no unpinned buffers"))
+    assert (found.answer, "50 % of the transactions fail" in found.found) == (P, True)
+    assert answered(run, OutcomeClaim(**wanted)).answer is N
 
 
 def test_only_a_search_for_a_boundary_answers_one():

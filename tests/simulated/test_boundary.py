@@ -5,16 +5,21 @@ from dataclasses import replace
 
 import pytest
 
-from pgdrag.designs.boundary import size_of
 from pgdrag.factors import Problem
+from pgdrag.findings.claim_kinds.analysis import StatedClaims
+from pgdrag.findings.claim_kinds.bound import BoundClaim
+from pgdrag.findings.claim_kinds.outcome import OutcomeClaim
 from pgdrag.findings.find import find
+from pgdrag.findings.values import Answer
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
-from pgdrag.model import Applied, Host, Outcome, Rung, Treatment
+from pgdrag.model import Applied, Host, Level, Outcome, Rung, Treatment
 from pgdrag.model.design import parameters_of
+from pgdrag.model.measurement import Counts
 from pgdrag.report.terminal import terminal_text
 from pgdrag.testing.conformance_sections import run_blocks
 from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
+from pgdrag.units import size_of
 
 HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
 VALUES = [f"{2**power}MB" for power in range(12)]
@@ -63,6 +68,66 @@ def test_boundary_and_knee_are_found():
 def test_an_unfinished_search_says_so():
     for blocks in range(6):
         assert run_to(blocks).answer.startswith("No answer yet")
+
+
+class Failing(SimulatedTrialRunner):
+    """A server on which half of the transactions fail below 4 MB."""
+
+    def run(self, trial, listen):
+        result = super().run(trial, listen)
+        size = int(trial.treatment.of_kind("setting")["shared_buffers"].removesuffix("MB"))
+        if size >= 4:
+            return result
+        done = result.measurement.total
+        counts = Counts(2 * done.committed, done.committed, failed=done.committed)
+        window = replace(
+            result.measurement,
+            transactions={"all": counts},
+            errors=(("all", "53000", "no unpinned buffers available", done.committed),),
+        )
+        return replace(result, measurement=window)
+
+
+def test_a_value_may_be_said_to_work_only_while_few_transactions_fail():
+    def found(**more):
+        parameters = {"setting": "shared_buffers", "values": VALUES, **more}
+        study = replace(STUDY, design_parameters=parameters_of("boundary", parameters))
+        runner = Failing(Truth(noise=0.03), seed=1)
+        return find(run_blocks(study, runner, blocks=100))
+
+    assert found().found.smallest == "1MB"
+    few = found(most_failed=0.05)
+    assert few.found.smallest == "4MB"
+    assert "50 % of its transactions fail: no unpinned buffers" in few.answer
+
+
+@pytest.mark.parametrize(
+    ("least", "answer"),
+    [("4MB", Answer.REPRODUCED), ("7MB", Answer.REPRODUCED), ("64MB", Answer.NOT_REPRODUCED)],
+)
+def test_the_boundary_answers_what_was_published_of_it(least, answer):
+    claim = BoundClaim(text="the least", setting="shared_buffers", least=least)
+    study = replace(STUDY, claims=(claim,))
+    (one,) = (
+        find(run_blocks(study, Cache(Truth(noise=0.03), seed=1), blocks=100))
+        .get(StatedClaims)
+        .claims
+    )
+    assert (one.answer, one.found) == (answer, "4MB works, 2MB does not")
+
+
+def test_a_value_that_a_rung_names_is_a_trial_of_that_rung():
+    """The treatments of a search have names of their own."""
+    level = Level("setting", "shared_buffers", "1MB")
+    rungs = (*STUDY.rungs, Rung("least", "", Treatment("least", (level,)), (level,)))
+    claim = OutcomeClaim(text="fails", at="least", outcome="fails", message="no unpinned")
+    study = replace(STUDY, rungs=rungs, claims=(claim,))
+    (one,) = (
+        find(run_blocks(study, Cache(Truth(noise=0.03), seed=1), blocks=100))
+        .get(StatedClaims)
+        .claims
+    )
+    assert one.answer is Answer.REPRODUCED
 
 
 class Damaged(Cache):

@@ -12,10 +12,10 @@ from pydantic import Field
 
 from pgdrag.designs import Design, DesignParameters
 from pgdrag.designs.boundary.curve import Knee, KneeVerdict, State, Step, knee, search, spread
-from pgdrag.english import counted, cut, listed
+from pgdrag.english import counted, cut, listed, percent_words
 from pgdrag.findings.readings import rates_of, reading
 from pgdrag.findings.values import DesignFinding, Interval, LeastWorking
-from pgdrag.model import Block, Forecast, Level, Outcome, Result, Rung, RunRecord
+from pgdrag.model import Block, Counts, Forecast, Level, Outcome, Result, Rung, RunRecord
 from pgdrag.stats.linear_model import fit
 from pgdrag.stats.rates import combined_rate
 from pgdrag.units import format_number, format_rate, size_of
@@ -39,6 +39,10 @@ class BoundaryParameters(DesignParameters):
     )
     repeats: Annotated[int, Field(ge=1, le=20)] = Field(
         default=2, description="Trials of each of them"
+    )
+    most_failed: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=1,
+        description="A value works while at most this share of transactions fails, and one commits",
     )
 
 
@@ -176,7 +180,7 @@ class Boundary(Design):
         tries = [[*tried] for tried in self._tries]
         for result in results:
             if result.trial.is_brief and result.outcome is not Outcome.INVALID:
-                tries[self._places[result.trial.treatment.identity]].append(_works(result))
+                tries[self._places[result.trial.treatment.identity]].append(self._works(result))
         return tries
 
     def so_far(self, results: Sequence[Result]) -> str:
@@ -200,6 +204,21 @@ class Boundary(Design):
         halvings = len(self.treatments).bit_length()
         return Forecast(0, self.parameters.points * self.parameters.repeats, 1, 2 * halvings + 8)
 
+    def _works(self, result: Result) -> bool:
+        """Tell whether the workload ran: something was committed, and no more failed than may."""
+        found = reading(result)
+        if result.outcome is not Outcome.MEASURED or found is None or found.is_bound:
+            return False
+        return _failed(result) <= self.parameters.most_failed
+
+    def _failing(self, result: Result) -> str:
+        """Return why a trial did not work; "" where it did, or nobody knows."""
+        if result.reason or self._works(result) or result.measurement is None:
+            return result.reason
+        errors = result.measurement.errors
+        _, _, message, _ = max(errors, key=lambda x: x[-1], default=("", "", "", 0))
+        return f"{percent_words(_failed(result))} of its transactions fail: {message}"
+
     def find(self, run: RunRecord) -> BoundaryFinding:
         """Return boundary and knee, as far as they are known."""
         results: dict[str, list[Result]] = {value: [] for value in self.treatments}
@@ -218,7 +237,7 @@ class Boundary(Design):
         for value, of_value in results.items():
             if not of_value:
                 continue
-            size, worked, full = size_of(value), sum(map(_works, of_value)), rates[value]
+            size, worked, full = size_of(value), sum(map(self._works, of_value)), rates[value]
             tried.append(
                 ValueTried(
                     value=value,
@@ -226,7 +245,7 @@ class Boundary(Design):
                     worked=worked,
                     failed=sum(x.outcome is not Outcome.INVALID for x in of_value) - worked,
                     outcomes=dict(Counter(x.outcome.value for x in of_value)),
-                    reason=next((x.reason for x in reversed(of_value) if x.reason), ""),
+                    reason=next(filter(None, map(self._failing, reversed(of_value))), ""),
                     tps=(model.rate(value) or combined_rate(full)) if full else None,
                 )
             )
@@ -262,10 +281,9 @@ class Boundary(Design):
         return replace(found, answer=text, warnings=tuple(_warnings(found)))
 
 
-def _works(result: Result) -> bool:
-    """Tell whether the workload ran: something was committed."""
-    found = reading(result)
-    return result.outcome is Outcome.MEASURED and found is not None and not found.is_bound
+def _failed(result: Result) -> float:
+    total = result.measurement.total if result.measurement is not None else Counts()
+    return total.failed / total.scheduled if total.scheduled else 0.0
 
 
 def _boundary_words(found: BoundaryFinding) -> str:

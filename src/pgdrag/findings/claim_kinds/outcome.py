@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from pgdrag.english import counted, listed
+from pgdrag.english import counted, listed, percent_words
 from pgdrag.findings.values import Answer
 from pgdrag.model.claims import Answered, StatedClaim
 
@@ -56,6 +56,8 @@ class OutcomeClaim(StatedClaim):
         found = f"of {counted(len(results), 'trial')}, {found}"
         kept = FAILURES if self.outcome == "fails" else (self.outcome,)
         as_published = [x for x in results if x.outcome.value in kept]
+        if 2 * len(as_published) < len(results) and (words := self._failing(results)):
+            return Answered(Answer.PARTLY, "transactions commit, but not all of them", words)
         if 2 * len(as_published) < len(results):
             return Answered(Answer.NOT_REPRODUCED, f"published: {self.outcome}", found)
         if 2 * len(as_published) == len(results):
@@ -65,6 +67,21 @@ class OutcomeClaim(StatedClaim):
         if self.message is not None and not any(_has(x, self.message) for x in as_published):
             return Answered(Answer.PARTLY, f'without the message "{self.message}"', found)
         return Answered(Answer.REPRODUCED, "as published", found)
+
+    def _failing(self, results: Sequence[Result]) -> str:
+        """Return how many transactions fail with the message in trials that commit others; "" where none does."""
+        wanted = (self.message or "").lower()
+        windows = [x.measurement for x in results if x.measurement is not None]
+        failed = sum(
+            count
+            for window in windows
+            for _, _, text, count in window.errors
+            if wanted and wanted in text.lower()
+        )
+        every = sum(window.total.scheduled for window in windows)
+        if not failed or self.outcome == "measured":
+            return ""
+        return f'{percent_words(failed / every)} of the transactions fail with "{self.message}"'
 
 
 def _has(result: Result, message: str) -> bool:
