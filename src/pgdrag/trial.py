@@ -25,6 +25,7 @@ from pgdrag.errors import (
 from pgdrag.factors.applying import START_TIMEOUT_S, AppliedTreatment
 from pgdrag.factors.treated_workload import workload_of
 from pgdrag.host.clock import CLOCK
+from pgdrag.host.undo import take_warnings
 from pgdrag.model import Instrument, Observation, Outcome, Result, Trial
 from pgdrag.model.events import Listener, ignore
 from pgdrag.model.measurement import Measurement
@@ -56,11 +57,12 @@ class ServerTrialRunner(Provision):
         """Run one trial; on a dataset made anew once more where its snapshot turns out damaged."""
         before = self.discarded
         result = run_trial(trial, self, listen)
-        if self.discarded == before:
-            return result
-        again = run_trial(trial, self, listen)
-        note = f"{result.reason}; it was made anew, and the trial repeated"
-        return replace(again, warnings=(note, *again.warnings))
+        if self.discarded != before:
+            note = f"{result.reason}; it was made anew, and the trial repeated"
+            result = run_trial(trial, self, listen)
+            result = replace(result, warnings=(note, *result.warnings))
+        # Not before there is a result to tell them: the undo journal tells those of a trial that was broken off.
+        return replace(result, warnings=(*result.warnings, *take_warnings()))
 
 
 @dataclass(frozen=True)

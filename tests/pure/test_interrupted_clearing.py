@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from pgdrag.cli.place import clear_own
+from pgdrag.host.undo import UndoJournal
+from pgdrag.host.undo.written_value import WrittenValue
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.scratch import Scratch
+from pgdrag.servers.scratch import CLUSTER_PREFIX, Scratch
 from pgdrag.servers.sweep import sweep
 
 # Where a signal may come: between any two lines of these.
@@ -96,3 +98,14 @@ def test_no_moment_leaves_a_cluster(scratch: Scratch, held: Held) -> None:
             break
     assert line > 30, "too few lines were tried"
     assert sweep(scratch) == []
+
+
+@pytest.mark.usefixtures("any_value")
+def test_what_clearing_cannot_undo_is_told(
+    scratch: Scratch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "value").write_text("30")
+    UndoJournal.open().note(WrittenValue(str(tmp_path / "value"), "20", "10"))
+    scratch.own_directory(scratch.clusters, CLUSTER_PREFIX)
+    clear_own()
+    assert "someone else has changed it since" in capfd.readouterr().err

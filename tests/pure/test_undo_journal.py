@@ -476,6 +476,20 @@ def test_a_change_that_cannot_be_undone_is_reported_and_the_others_are_undone(
     again.release()
 
 
+def test_who_had_nowhere_to_tell_it_leaves_it_to_the_next_process(journal, value, monkeypatch):
+    journal.note(WrittenValue(str(value), "10", "5"))  # it reads 20
+
+    def closed(fd: int, content: bytes) -> int:
+        raise OSError(errno.EPIPE, "no reader")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "write", closed)
+        journal.close()
+    again = UndoJournal.open(journal.directory)
+    assert [step.was_reported for step in again.steps()] == [False]
+    again.release()
+
+
 def test_a_loop_device_on_a_file_that_is_no_utf8_spoils_nothing(
     journal, value, monkeypatch, tmp_path
 ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -10,9 +11,12 @@ import pytest
 from pgdrag.driver.progress import TrialLog
 from pgdrag.errors import ServerError
 from pgdrag.factors.applying import AppliedTreatment
-from pgdrag.model import Level, Treatment
+from pgdrag.host.undo import UndoJournal
+from pgdrag.host.undo.written_value import WrittenValue
+from pgdrag.model import Level, Outcome, Result, Treatment
 from pgdrag.model.events import ignore
 from pgdrag.provision import Provision
+from pgdrag.trial import ServerTrialRunner
 
 TREATMENT = Treatment("T", tuple(Level(name, "level", "1") for name in ("one", "two", "three")))
 
@@ -101,3 +105,71 @@ def test_all_devices_are_removed_whichever_fails() -> None:
     with pytest.raises(OSError, match="broken"):
         bench.close()
     assert sorted(removed) == ["one", "three", "two"]
+
+
+class Tuning:
+    """A factor whose value somebody else changes, so that it cannot be put back."""
+
+    name = "tuning"
+    reads_back_late = False
+
+    def __init__(self, journal: UndoJournal, value: Path) -> None:
+        self._journal, self._value = journal, value
+
+    def __call__(self) -> Tuning:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: []
+
+    def serve(self, trial: object) -> None:
+        self._noted = self._journal.note(WrittenValue(str(self._value), "20", "10"))
+        self._value.write_text("30\n")
+
+    def undo(self, cluster: object) -> None:
+        self._journal.restore(self._noted)
+
+
+@pytest.mark.usefixtures("any_value")
+@pytest.mark.parametrize("ending", [KeyboardInterrupt, MemoryError, None])
+def test_what_could_not_be_undone_is_told_once_however_the_trial_ends(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    ending: type[BaseException] | None,
+) -> None:
+    """By the trial's result; where there is none, as pgdrag ends."""
+    journal, value = UndoJournal.open(tmp_path / "undo"), tmp_path / "caf\udce9"
+    monkeypatch.setattr(
+        "pgdrag.factors.applying.all_factors", lambda: {"tuning": Tuning(journal, value)}
+    )
+    trial: Any = SimpleNamespace(treatment=TREATMENT)
+
+    def run_trial(*_: object) -> Result:
+        nobody: Any = Cluster()
+        here: Any = SimpleNamespace()
+        treatment = AppliedTreatment(trial, nobody, here, (), TrialLog(ignore))
+        try:
+            with treatment.in_force():
+                raise ending or ServerError("it does not start")
+        except ServerError:
+            return Result(trial, Outcome.DID_NOT_START, 0.0)
+
+    monkeypatch.setattr("pgdrag.trial.run_trial", run_trial)
+    monkeypatch.setattr(AppliedTreatment, "_start", lambda _: None)
+    monkeypatch.setattr(AppliedTreatment, "_note_life", lambda _: None)
+    anything: Any = None
+    bench = ServerTrialRunner(anything, anything, anything, anything)
+    told: list[str] = []
+    try:
+        told += bench.run(trial, ignore).warnings
+    except BaseException as error:
+        assert type(error) is ending  # noqa: PT017 -- one body for trials that raise, and one that does not
+    assert len(told) == (not ending)
+    journal.close()
+    told += capfd.readouterr().err.splitlines()
+    (sentence,) = told
+    assert "someone else has changed it since" in sentence
+    again = UndoJournal.open(tmp_path / "undo")
+    assert [step.was_reported for step in again.steps()] == [True]
+    again.release()

@@ -83,10 +83,11 @@ def restore(
         steps = list(reversed(journal.steps()))
         done = list(zip(steps, journal.restore_all(overwrite=overwrite), strict=True))
         unreadable = journal.unreadable()
-        journal.take_warnings()  # printed below instead
     _mention(sweep(scratch))
     _mention(sweep_devices(scratch))
     _print(done, unreadable, json=json)
+    if journal is not None:
+        journal.take_warnings()  # they were among what was printed
     is_whole = all(result.is_settled for _, result in done) and not unreadable
     return EXIT_DONE if is_whole else EXIT_FAILED_CHECK
 

@@ -20,7 +20,7 @@ from rich.text import Text
 from pgdrag.english import without_controls
 from pgdrag.errors import UsageError
 from pgdrag.host.machine_lock import measuring_alone
-from pgdrag.host.undo import UndoJournal
+from pgdrag.host.undo import UndoJournal, close_journals
 from pgdrag.journal import Journal, home_directory
 from pgdrag.servers.scratch import Scratch, release_all, remove_tree, write_whole
 from pgdrag.servers.sweep import end_servers, sweep, sweep_devices
@@ -124,8 +124,10 @@ def clear_former(*, with_snapshots: bool = False) -> Iterator[str]:
 def clear_own() -> None:
     """Remove what this process has made and, interrupted while it cleared away, not removed."""
     for scratch in release_all():
-        for _ in clear_up(scratch):  # the next start says what could not be removed
-            pass
+        end_servers(scratch)
+        close_journals()
+        sweep(scratch)  # the next start says what could not be removed
+        sweep_devices(scratch)
 
 
 def restore_leftovers() -> list[str]:

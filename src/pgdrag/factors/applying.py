@@ -10,7 +10,6 @@ from pgdrag.errors import PgdragError, ServerLost
 from pgdrag.factors import Factor, Here, Problem, all_factors
 from pgdrag.host.interrupts import uninterrupted
 from pgdrag.host.process_alive import wait_until
-from pgdrag.host.undo import take_warnings
 from pgdrag.model import Applied, Recordings, Trial
 from pgdrag.model.recordings import together
 from pgdrag.servers.cluster import Cluster
@@ -135,7 +134,6 @@ class AppliedTreatment:
                     self.failures += filter(None, [factor.failure(self._cluster)])
                 with self._by_itself(f"{factor.name} was not undone"):
                     factor.undo(self._cluster)
-            self._log.warnings.extend(take_warnings())
 
     @contextmanager
     def _by_itself(self, what: str) -> Iterator[None]:

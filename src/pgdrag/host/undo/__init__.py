@@ -16,5 +16,6 @@ from pgdrag.host.undo._change import RestoreResult as RestoreResult
 from pgdrag.host.undo._change import all_changes as all_changes
 from pgdrag.host.undo._journal import UNDO_VARIABLE as UNDO_VARIABLE
 from pgdrag.host.undo._journal import UndoJournal as UndoJournal
+from pgdrag.host.undo._journal import close_journals as close_journals
 from pgdrag.host.undo._journal import take_warnings as take_warnings
 from pgdrag.host.undo._journal import undo_directory as undo_directory

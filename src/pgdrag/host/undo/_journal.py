@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from pgdrag.english import capital
+from pgdrag.english import capital, without_controls
 from pgdrag.errors import StorageError, UsageError
 from pgdrag.host.guardian import guard
 from pgdrag.host.interrupts import uninterrupted
@@ -236,9 +236,12 @@ class UndoJournal:
             return  # a child that was forked has nothing of its own
         with uninterrupted():
             self.restore_all(own_only=True)
-            for sentence in self.take_warnings():
-                with contextlib.suppress(OSError):  # stderr may be closed
-                    os.write(2, f"{sentence}\n".encode())
+            with contextlib.suppress(
+                OSError
+            ):  # stderr may be closed: then the next process tells them
+                for sentence in self._warnings.values():
+                    os.write(2, f"{without_controls(sentence)}\n".encode(errors="replace"))
+                self.take_warnings()
             self.release()
 
     def release(self) -> None:
@@ -303,6 +306,12 @@ def undo_directory(directory: Path | None = None) -> Path:
 def take_warnings() -> list[str]:
     """Return a sentence for each change that this process could not undo since the last call."""
     return [sentence for journal in _opened.values() for sentence in journal.take_warnings()]
+
+
+def close_journals() -> None:
+    """Undo this process's changes, and print what could not be undone and nobody was told."""
+    for journal in list(_opened.values()):
+        journal.close()
 
 
 def _changed_by_another(who: str, detail: str) -> UsageError:
