@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import re
 import tarfile
 import zipfile
@@ -13,7 +14,7 @@ import pytest
 
 import pgdrag.servers.fetched as module
 from capabilities import needs_root
-from pgdrag.errors import ServerError
+from pgdrag.errors import ServerError, StorageError
 from pgdrag.host.programs import Ran
 from pgdrag.servers.fetched import extract, fetch, fetched_bin_dirs
 from pgdrag.servers.fetched_hashes import HASHES
@@ -210,6 +211,20 @@ def test_all_is_on_the_disk_before_its_name_says_that_it_is_there(
     monkeypatch.setattr("pgdrag.servers.copying.flush_file_system", flush)
     fetch("16", tmp_path)
     assert [is_there for _, is_there in flushed] == [False, True]
+
+
+@needs_root
+def test_root_runs_no_programs_that_another_user_could_replace(
+    tmp_path: Path, asked: list[str]
+) -> None:
+    store = tmp_path / "home" / "store"
+    fetch("16", store)
+    assert fetched_bin_dirs(store) == [store / "16.7" / "bin"]
+    os.chown(tmp_path / "home", 4711, 4711)
+    assert fetched_bin_dirs(store) == []
+    with pytest.raises(StorageError, match="others could replace the programs") as refused:
+        fetch("17", store)
+    assert "XDG_CACHE_HOME" in str(refused.value.hint)
 
 
 def test_one_that_an_older_pgdrag_fetched_is_found(tmp_path: Path, asked: list[str]) -> None:

@@ -22,9 +22,11 @@ from pathlib import Path
 
 import platformdirs
 
-from pgdrag.errors import ServerError
+from pgdrag.english import capital
+from pgdrag.errors import ServerError, StorageError
 from pgdrag.host.process_alive import locked
 from pgdrag.host.spawn import run
+from pgdrag.host.trusted_path import who_may_swap
 from pgdrag.servers.copying import keep_tree
 from pgdrag.servers.fetched_hashes import HASHES
 from pgdrag.servers.manifest import manifest_of, tree_damage
@@ -45,9 +47,12 @@ def fetched_directory() -> Path:
 
 
 def fetched_bin_dirs(directory: Path | None = None) -> list[Path]:
-    """Return the directories of the programs that were fetched, the newest version first."""
+    """Return the directories of the programs that were fetched, the newest version first.
+
+    Not for root what another user could replace.
+    """
     found = (directory or fetched_directory()).glob("[0-9]*.[0-9]*/bin")
-    whole = [each for each in found if not _damage(each.parent)]
+    whole = [each for each in found if not _who_else(each) and not _damage(each.parent)]
     return sorted(whole, key=lambda each: _numbers(each.parent.name), reverse=True)
 
 
@@ -79,6 +84,12 @@ def fetch(version: str, directory: Path | None = None, *, is_checked: bool = Tru
             "keep PostgreSQL's programs", store, hint="Mend it, or set XDG_CACHE_HOME."
         ):
             store.mkdir(parents=True, exist_ok=True)
+            if who := _who_else(store):
+                raise StorageError(
+                    f'others could replace the programs in "{store}"',
+                    detail=f"{capital(who)}.",
+                    hint="Set XDG_CACHE_HOME to a directory that is root's alone.",
+                )
             stack.enter_context(locked(store / "lock"))
         for known in fetched_bin_dirs(store):
             if f"{known.parent.name}.".startswith(f"{version}."):
@@ -207,6 +218,11 @@ def _leads_out(path: Path, links: set[Path]) -> bool:
             return True
         here = here.parent if part == ".." else here / part
     return False
+
+
+def _who_else(path: Path) -> str | None:
+    """Return who else could replace what root would run; an ordinary user's programs run as that user."""
+    return who_may_swap(path) if os.geteuid() == 0 else None
 
 
 def _damage(version: Path) -> str:
