@@ -58,13 +58,14 @@ class TestEveryHolder(HolderConformance):
         return held_cluster
 
 
-@pytest.mark.parametrize("name", ["cursor", "snapshot", "transaction"])
+@pytest.mark.parametrize("name", ["cursor", "query", "snapshot", "transaction"])
 def test_a_session_that_holds_is_known_by_its_name_and_missed_when_it_is_ended(
     name: str, place: HoldPlace, held_cluster: Cluster
 ) -> None:
     held = all_holders()[name]().hold(place)
     [seen] = [x for x in seen_in(held_cluster) if x.who == held.who]
-    assert (seen.state, seen.application) == ("idle in transaction", APPLICATION_NAME)
+    state = "active" if name == "query" else "idle in transaction"
+    assert (seen.state, seen.application) == (state, APPLICATION_NAME)
     assert (seen.xid is not None) == (name == "transaction")
     with held_cluster.connect() as client:
         client.execute("SELECT pg_terminate_backend(%s)", [seen.name])
@@ -77,10 +78,11 @@ def test_the_server_itself_ends_a_hold_that_is_longer_than_the_longest(
     held_cluster: Cluster,
 ) -> None:
     place = HoldPlace(held_cluster.conninfo(), longest_s=0.2)
-    held = all_holders()["snapshot"]().hold(place)
-    assert wait_until(lambda: held.lost() != "", TIMEOUT_S)
-    assert "idle-in-transaction timeout" in held.lost()
-    held.release()
+    for name, words in (("snapshot", "idle-in-transaction timeout"), ("query", "has ended")):
+        held = all_holders()[name]().hold(place)
+        assert wait_until(lambda held=held: held.lost() != "", TIMEOUT_S)
+        assert words in held.lost()
+        held.release()
 
 
 def test_a_server_without_prepared_transactions_says_what_to_set(

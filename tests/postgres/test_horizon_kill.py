@@ -59,7 +59,7 @@ def test_sessions_that_hold_end_with_the_process_that_opened_them(
     shared_cluster: Cluster,
 ) -> None:
     names = [name for name, kind in all_holders().items() if kind.is_bounded_by_session]
-    assert names == ["cursor", "snapshot", "transaction"]
+    assert names == ["cursor", "query", "snapshot", "transaction"]
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDING, shared_cluster.conninfo(), *names],
         env={**os.environ, "PYTHONPATH": str(SOURCE)},

@@ -15,7 +15,7 @@ from pgdrag.collectors._heap_pages import parse
 from pgdrag.collectors.row_versions import RowVersions
 from pgdrag.host.process_alive import wait_until
 from pgdrag.model import Observation
-from pgdrag.model.recordings import PageStrip, Recordings
+from pgdrag.model.recordings import HotChain, PageStrip, Recordings
 from pgdrag.servers.cluster import Cluster
 
 pytestmark = pytest.mark.postgres
@@ -30,6 +30,13 @@ SELECT count(*) FILTER (WHERE lp_flags = 1), count(*) FILTER (WHERE lp_flags = 2
        count(*) FILTER (WHERE lp_flags = 3), count(*) FILTER (WHERE lp_flags = 0),
        count(*) FILTER (WHERE t_infomask2 & 32768 <> 0)
   FROM generate_series(0, %s) AS block, pgdrag_extensions.heap_page_items(pgdrag_extensions.get_raw_page('counters', block))
+"""
+
+
+LINKS = """
+SELECT lp, t_xmin::text::bigint, t_xmax::text::bigint, t_ctid::text
+  FROM pgdrag_extensions.heap_page_items(pgdrag_extensions.get_raw_page('counters', %s))
+ WHERE lp = ANY (%s)
 """
 
 
@@ -99,6 +106,11 @@ def test_a_held_horizon_keeps_each_version_and_chains_of_them(any_cluster: Clust
             ).fetchone()
             pages = client.execute("SELECT pg_relation_size('counters') / 8192").fetchone()
             index = client.execute("SELECT pg_relation_size('counters_pkey')").fetchone()
+            [*_, chain] = recordings.of(HotChain)
+            links = [*chain.first, *chain.last]
+            items = client.execute(
+                LINKS, (chain.block, [link.line_pointer for link in links])
+            ).fetchall()
     assert row is not None
     assert pages is not None
     assert index is not None
@@ -110,6 +122,12 @@ def test_a_held_horizon_keeps_each_version_and_chains_of_them(any_cluster: Clust
     assert last["index_bytes"] == index[0]
     assert last["table_bytes"] >= row[1]
     assert last["hot_chain_length_max"] >= last["hot_chain_length"] > 1
+    # The longest chain, as pageinspect has it: each version was ended by the next one's transaction.
+    assert chain.versions == last["hot_chain_length_max"]
+    assert {
+        (x.line_pointer, x.xmin, x.xmax, f"({x.next_block},{x.next_line_pointer})") for x in links
+    } == set(items)
+    assert [x.xmax for x in chain.first[:-1]] == [x.xmin for x in chain.first[1:]]
     # Each update finds its row by way of one index entry for each page on which the row has had a version.
     visited = seen["index_entries_visited"].value
     assert visited is not None

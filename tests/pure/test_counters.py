@@ -43,7 +43,7 @@ def test_locks_stand_around_the_statement_and_a_failure_gives_them_back(
 
 def test_variants_that_lock_nothing_send_nothing_after_a_failure() -> None:
     quiet = [x for x in VARIANTS if "after_failure" not in Counters(variant=x).job()]  # type: ignore[arg-type]
-    assert quiet == ["C1", "C2", "C3", "C5", "C8", "C9"]
+    assert quiet == ["C1", "C2", "C3", "C5", "C8", "C9", "talk", "branches", "locks"]
 
 
 def test_variants_that_differ_in_statement_or_locks_alone_share_their_dataset() -> None:
@@ -52,13 +52,64 @@ def test_variants_that_differ_in_statement_or_locks_alone_share_their_dataset() 
         dataset = Counters(variant=name).dataset()  # type: ignore[arg-type]
         shared.setdefault(str(dataset), []).append(name)
     assert list(shared.values()) == [
-        ["C1", "C2"],
+        ["C1", "C2", "talk", "locks"],
         ["C3", "C4"],
         ["C5", "C6", "C7"],
         ["C8"],
         ["C9"],
         ["C10"],
+        ["branches"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("variant", "filled"),
+    [
+        ("C2", "SELECT i, 1000000 FROM"),
+        # In the order of last a version without a time would be the newest for ever.
+        ("C5", "SELECT i, 1000000, now() FROM"),
+        ("C10", "SELECT i, 0, 1000000 FROM"),
+    ],
+)
+def test_counters_begin_as_published(variant: Any, filled: str) -> None:
+    assert f"{filled} generate_series(1, 100)" in str(Counters(variant=variant).dataset())
+
+
+def test_the_script_of_the_talk_counts_nothing_and_is_not_summed() -> None:
+    assert script_of("talk") == (
+        "\\set b_id random(1, 100)\nUPDATE global_counters SET id = id WHERE id = :b_id;\n"
+    )
+    assert "sums" not in Counters(variant="talk").job()
+
+
+def test_a_share_of_the_transactions_reads_and_another_bloats_the_catalogs() -> None:
+    mixed = Counters(reads=50, temporary_tables=10)
+    assert mixed.transactions == ("add", "read", "temporary table")
+    job: Any = mixed.job()
+    assert [one["weight"] for one in job["scripts"]] == [40, 50, 10]
+    _, reads, makes = (one["text"] for one in job["scripts"])
+    assert reads.endswith("SELECT cnt FROM global_counters WHERE id = :b_id;\n")
+    assert "CREATE TEMPORARY TABLE" in makes
+    assert Counters(reads=50).dataset() == Counters().dataset()
+
+
+def test_a_transaction_with_several_locks_takes_neighbours_that_are_there() -> None:
+    text = script_of("locks", rows=1000, counters_per_transaction=300)
+    assert "\\set b_id random(1, 701)\n" in text
+    assert text.count(":b_id + 300 - 1") == 2
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"reads": 60, "temporary_tables": 40}, "leave no transaction that adds"),
+        ({"counters_per_transaction": 2}, 'goes with variant = "locks" alone'),
+        ({"variant": "locks", "rows": 5, "counters_per_transaction": 6}, "at most rows"),
+    ],
+)
+def test_parameters_that_do_not_go_together_are_refused(parameters: Any, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Counters(**parameters)
 
 
 @pytest.mark.parametrize(

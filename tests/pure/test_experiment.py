@@ -124,6 +124,18 @@ class TestExperimentsThatAreOnlyLoaded:
     def test_the_budget_is_five_windows_unless_named(self):
         assert parsed().study("demo").load.budget_s == 10
 
+    def test_a_scale_may_run_some_rungs_alone(self):
+        text = TEXT.replace("replicates = 3", 'replicates = 3\nrungs = ["A2"]')
+        alone = text.replace("[workload]", '[design]\nkind = "one-at-a-time"\n[workload]')
+        experiment = parsed(alone)
+        assert [rung.name for rung in experiment.study("long").rungs] == ["A0", "A2"]
+        assert [rung.name for rung in experiment.study("demo").rungs] == ["A0", "A1", "A2"]
+        whole = experiment.study("demo")
+        assert [rung.name for rung in whole.only(["A2", "A1"]).rungs] == ["A0", "A1", "A2"]
+        with pytest.raises(UsageError, match='scale demo has no rung "A7"') as caught:
+            whole.only(["A7"])
+        assert caught.value.hint == "Its rungs: A1, A2."
+
     def test_the_first_scale_is_the_default(self):
         experiment = parsed()
         assert experiment.default_scale == "demo"
@@ -183,6 +195,7 @@ MISTAKES = [
     ('kind = "tpcc"', 'kind = "tpcc"\nnotes = []', 5, 'unknown key "notes" in [workload]', "It belongs above the first table: here it is a key of [workload]."),
     ("connections = 4", "connections = 0", 27, '"connections" in [scales.demo.load] must be at least 1, not 0', None),
     ("measure_s = 2", "measure_s = 2\nbudget_s = 1", 30, '"budget_s" in [scales.demo.load] must be at least measure_s, 2, not 1', None),
+    ("replicates = 3", 'rungs = ["A2"]', 31, '"rungs" in [scales.long]: rungs cannot be left out: those of design ladder stand upon each other', None),
     ("replicates = 3", "replicates = 0", 31, '"replicates" in [scales.long] must be at least 1, not 0', None),
     ("warehouses = 2", "warehouse = 2", 25, 'unknown key "warehouse" in [scales.demo.workload]', 'Did you mean "warehouses"?'),
     ("warehouses = 2", "warehouses = 2.5", 25, '"warehouses" in [scales.demo.workload] must be an integer, not 2.5', None),

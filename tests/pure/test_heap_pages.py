@@ -25,6 +25,7 @@ from hypothesis.strategies import binary, integers, lists, randoms
 
 from pgdrag.collectors._heap_pages import NotPages, Pages, parse
 from pgdrag.collectors._table_looks import spread
+from pgdrag.model.recordings import ChainLink
 
 BLOCK = 7
 
@@ -94,6 +95,26 @@ def test_a_chain_whose_first_versions_are_gone_begins_at_its_redirect() -> None:
     kept = {place: one for place, one in chain([5, 1, 2, 3]).items() if place != 5}
     found = read(*[kept[place] for place in (1, 2, 3)], UNUSED, Redirect(1))
     assert (found.chains.item(), found.steps.item(), found.redirect.item()) == (1, 3, 1)
+
+
+def test_the_longest_chain_is_read_link_by_link_from_its_redirect() -> None:
+    kept = {place: one for place, one in chain([5, 1, 2, 3]).items() if place != 5}
+    alone = Version(xmin=50, flags=XMAX_INVALID, next_place=4, next_block=BLOCK)
+    found = read(*[kept[place] for place in (1, 2, 3)], alone, Redirect(1))
+    assert found.longest_block == BLOCK
+    assert found.longest_chain == (
+        ChainLink(5, "redirect", BLOCK, 1),
+        ChainLink(1, "old", BLOCK, 2, 101, 102, is_heap_only=True),
+        ChainLink(2, "old", BLOCK, 3, 102, 103, is_heap_only=True),
+        ChainLink(3, "live", BLOCK, 3, 103, 0, is_heap_only=True),
+    )
+
+
+def test_of_chains_that_are_as_long_the_last_pages_is_read() -> None:
+    pages = [page([one for _, one in sorted(chain([1, 2], xid).items())]) for xid in (100, 200)]
+    found = parse([*pages, page([Version()])], [BLOCK, BLOCK, 9])
+    assert [link.xmin for link in found.longest_chain] == [200, 201]
+    assert (parse([bytes(8192)], [3]).longest_chain, read().longest_block) == ((), -1)
 
 
 def broken_off(**changed: int) -> int:

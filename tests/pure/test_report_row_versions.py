@@ -8,7 +8,14 @@ import pytest
 
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model import Observation, Outcome
-from pgdrag.model.recordings import PageStrip, Recordings, Series, UpdateLook
+from pgdrag.model.recordings import (
+    ChainLink,
+    HotChain,
+    PageStrip,
+    Recordings,
+    Series,
+    UpdateLook,
+)
 from pgdrag.report.document import Block, Details, Figure, Items, Lines, Paragraph, Table
 from pgdrag.report.html import render_html
 from pgdrag.report.sections.row_versions import RowVersionsSection
@@ -177,6 +184,33 @@ def test_the_pictures_of_many_rungs_share_their_room() -> None:
     ]
     assert len(found) == 30
     assert sum(map(len, found)) < 150_000
+
+
+def chains(moments: int) -> tuple[HotChain, ...]:
+    link = ChainLink(1, "live", 0, 1, 55)
+    return tuple(HotChain("public.counters", float(at), 0, 1, (link,)) for at in range(moments))
+
+
+def test_the_first_and_the_last_chain_are_drawn_beside_the_pages() -> None:
+    findings = with_rung(Recordings((*SEEN.series, *strips("public.counters"), *chains(4))))
+    [pages] = [one for one in blocks(findings) if isinstance(one, Details)]
+    _, figure = pages.blocks
+    assert isinstance(figure, Figure)
+    assert figure.text.splitlines() == [
+        "at 0 s, page 0: 1 version",
+        "  lp 1  xmin 55  xmax 0  ctid (0,1)  live",
+        "at 3 s, page 0: 1 version",
+        "  lp 1  xmin 55  xmax 0  ctid (0,1)  live",
+    ]
+
+
+def test_of_many_rungs_the_last_chain_alone_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pgdrag.report.sections.row_versions._ALL_CHAINS_BYTES", 800)
+    findings = with_rung(Recordings((*SEEN.series, *strips("public.counters"), *chains(4))))
+    [pages] = [one for one in blocks(findings) if isinstance(one, Details)]
+    _, figure = pages.blocks
+    assert isinstance(figure, Figure)
+    assert figure.text.startswith("at 3 s")
 
 
 def test_a_tables_name_is_escaped() -> None:

@@ -150,3 +150,35 @@ def test_a_run_in_progress_stays_and_so_does_the_size_of_the_journal(home: Path)
         assert "a measurement is in progress" in removed.stderr
     assert newest in ids(home)
     assert other not in ids(home)
+
+
+def test_a_run_in_progress_is_reported_with_the_trial_that_it_is_at(home: Path) -> None:
+    newest, *_ = ids(home)
+    begin_trial = """
+        INSERT INTO attempt (run_id, number, attempt, started_unix_s)
+        SELECT run_id, number, 9, 32472147600 FROM trial WHERE run_id = ? ORDER BY number DESC LIMIT 1
+    """
+    with sqlite3.connect(home / "journal.sqlite") as db:
+        db.execute(begin_trial, (newest,))
+        db.execute(
+            "UPDATE run SET status = 'running', pid = ? WHERE run_id = ?", (os.getpid(), newest)
+        )
+        db.commit()
+    with measuring_alone():
+        shown = pgdrag("show", newest)
+        report = pgdrag("report", newest, "--format", "markdown")
+    assert shown.returncode == report.returncode == 0
+    for text in (shown.stdout, report.stdout):
+        words = " ".join(text.split())
+        assert "The run is still running" in words
+        assert "began at 2999-01-01 01:00:00 UTC and measures for" in words
+    # Nobody measures any more: its process was killed.
+    assert "began at 2999" not in pgdrag("show", newest).stdout
+
+
+def test_a_rung_that_a_scale_does_not_have_is_refused_before_anything_starts(home: Path) -> None:
+    refused = pgdrag("run", "global-counters", "--scale", "paper", "--only", "C2,D1")
+    assert refused.returncode == 2
+    assert 'error: scale paper has no rung "D1"' in refused.stderr
+    ladder = pgdrag("run", "slow-42k", "--only", "A1")
+    assert "rungs cannot be left out: those of design ladder stand upon each other" in ladder.stderr

@@ -43,6 +43,12 @@ def run(
             metavar="N", min=1, max=1000, help="Trials of each treatment (default: the scale's)"
         ),
     ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUNG,…", help="Run these rungs and the baseline alone (default: the scale's)"
+        ),
+    ] = None,
     profile: Profile = False,
     allow_change: AllowChange = None,
     allow_run: AllowRun = False,
@@ -66,6 +72,8 @@ def run(
     refuse_unwritable(html)
     loaded = load_experiment(experiment)
     study = loaded.study(scale or loaded.default_scale)
+    if only is not None:
+        study = study.only([name.strip() for name in only.split(",")])
     if replicates is not None:
         study = study.with_replicates(replicates)
     if profile:

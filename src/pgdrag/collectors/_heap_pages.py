@@ -7,11 +7,13 @@ them, in time that the workload pays for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pgdrag.model.recordings import ChainLink
 
 Numbers = NDArray[np.int64]
 
@@ -51,6 +53,8 @@ class Pages:
         chains: row versions and redirects that index entries may point to.
         steps: versions in all these chains together.
         longest: versions in the longest of them; 0 where there is none.
+        longest_chain: the line pointers of the longest of all pages, the last of several; none where no page
+            has a chain.
     """
 
     blocks: Numbers
@@ -64,6 +68,12 @@ class Pages:
     chains: Numbers
     steps: Numbers
     longest: Numbers
+    longest_chain: tuple[ChainLink, ...] = ()
+
+    @property
+    def longest_block(self) -> int:
+        """The number of the page that has the longest chain; -1 where none has a chain."""
+        return int(self.blocks[_last_of_largest(self.longest)]) if self.longest_chain else -1
 
 
 def parse(pages: Sequence[bytes], blocks: Sequence[int]) -> Pages:
@@ -131,6 +141,7 @@ def parse(pages: Sequence[bytes], blocks: Sequence[int]) -> Pages:
     redirected = version_at[of[is_inside], target[is_inside]]
     begins = np.concatenate([redirected[redirected >= 0], np.flatnonzero(flags2 & _HEAP_ONLY == 0)])
     lengths = _lengths(begins, following, most)
+    begin_at = np.concatenate([redirect[is_inside][redirected >= 0], np.full(len(begins), -1)])
     longest = np.zeros(len(pages), dtype=np.int64)
     np.maximum.at(longest, page[begins], lengths)
 
@@ -140,6 +151,22 @@ def parse(pages: Sequence[bytes], blocks: Sequence[int]) -> Pages:
     def in_state(wanted: int) -> Numbers:
         found: Numbers = np.count_nonzero(is_there & (state == wanted), axis=1)
         return found
+
+    chain: tuple[ChainLink, ...] = ()
+    if len(begins):
+        of_page = np.flatnonzero(page[begins] == _last_of_largest(longest))
+        chosen = of_page[lengths[of_page].argmax()]
+        versions = _Versions(
+            place, xmin, xmax, next_block, next_place, flags2, is_newest, following
+        )
+        at = int(begins[chosen])
+        links = versions.chain(at, most)
+        if (by := int(begin_at[chosen])) >= 0:
+            links = (
+                ChainLink(by + 1, "redirect", int(numbers[page[at]]), int(place[at]) + 1),
+                *links,
+            )
+        chain = tuple(links)
 
     row_bytes = (pointers >> 17)[page, place].astype(np.int64)
     stored = -(-row_bytes // _ALIGNMENT) * _ALIGNMENT + _POINTER_BYTES
@@ -155,7 +182,42 @@ def parse(pages: Sequence[bytes], blocks: Sequence[int]) -> Pages:
         chains=per_page(page[begins]),
         steps=per_page(page[begins], lengths),
         longest=longest,
+        longest_chain=chain,
     )
+
+
+@dataclass(frozen=True)
+class _Versions:
+    """Stored versions, an element each: places from 0, and the version that follows each in its chain, or -1."""
+
+    place: Numbers
+    xmin: Numbers
+    xmax: Numbers
+    next_block: Numbers
+    next_place: Numbers
+    flags2: Numbers
+    is_newest: NDArray[np.bool_]
+    following: Numbers
+
+    def chain(self, at: int, most: int) -> Iterable[ChainLink]:
+        """Yield a chain from a version on; of a damaged page, which may go round in a circle, no more than `most`."""
+        for _ in range(most):
+            if at < 0:
+                return
+            yield ChainLink(
+                line_pointer=int(self.place[at]) + 1,
+                state="live" if self.is_newest[at] else "old",
+                next_block=int(self.next_block[at]),
+                next_line_pointer=int(self.next_place[at]) + 1,
+                xmin=int(self.xmin[at]),
+                xmax=int(self.xmax[at]),
+                is_heap_only=bool(self.flags2[at] & _HEAP_ONLY),
+            )
+            at = int(self.following[at])
+
+
+def _last_of_largest(numbers: Numbers) -> int:
+    return len(numbers) - 1 - int(numbers[::-1].argmax())
 
 
 def _lengths(begins: Numbers, following: Numbers, most: int) -> Numbers:

@@ -14,10 +14,11 @@ from pgdrag.collectors import Observer, Unseen, known
 from pgdrag.collectors._heap_pages import NotPages, Numbers, Pages, parse
 from pgdrag.collectors._session import QUIET, SCHEMA
 from pgdrag.host.clock import CLOCK
-from pgdrag.model.recordings import PageStrip
+from pgdrag.model.recordings import HotChain, PageStrip
 
 MOST_COLUMNS = 200
 MOST_STRIPS = 3  # tables
+MOST_LINKS = 5  # of a chain, at each end
 BUDGET_S = 0.020  # for the pages of one look, as fast as the last look's came
 MOST_PAGES = 4096
 MOST_TABLES = 4
@@ -140,7 +141,7 @@ class Look:
         whole: all tables together.
         indexes: bytes of each, by its name with its schema.
         entries: entries that scans of these indexes have returned so far.
-        strips: of the tables that are updated most; `at_s` is by the clock.
+        drawn: pages and longest chain of the tables that are updated most; `at_s` is by the clock.
     """
 
     at_unix_s: float
@@ -149,7 +150,7 @@ class Look:
     whole: TableLook
     indexes: Mapping[str, int]
     entries: int
-    strips: Sequence[PageStrip]
+    drawn: Sequence[PageStrip | HotChain]
 
     def entries_since(self, earlier: Look) -> float | None:
         """Return index entries visited for each row updated since then; None where none was updated."""
@@ -243,13 +244,14 @@ class Looker:
         counts = [-(-size // self._page_bytes) for *_, size, _ in rows]
         reading_s = time.perf_counter()
         tables: list[TableLook] = []
-        strips: list[PageStrip] = []
+        drawn: list[PageStrip | HotChain] = []
         for row, pages, share in zip(rows, counts, self._shares(counts), strict=True):
             # Another part of each stretch each time.
             found = self._read(row[1], spread(pages, share, (self._looks * 0.618) % 1))
             tables.append(self._table(row, pages, found))
-            if share and len(strips) < MOST_STRIPS:
-                strips.append(strip_of(tables[-1], found, at_unix_s, self._page_bytes))
+            if share and len(drawn) < 2 * MOST_STRIPS:
+                drawn.append(strip_of(tables[-1], found, at_unix_s, self._page_bytes))
+                drawn.append(chain_of(tables[-1].name, found, at_unix_s))
         whole = together(tables)
         if (
             whole.pages_read >= _FEWEST_PAGES // 2
@@ -261,7 +263,7 @@ class Looker:
         sizes = {name: size for name, size, _ in indexes}
         entries = sum(entries for *_, entries in indexes)
         took_s = time.perf_counter() - begin_s
-        return Look(at_unix_s, took_s, tables, whole, sizes, entries, strips)
+        return Look(at_unix_s, took_s, tables, whole, sizes, entries, drawn)
 
     def _shares(self, counts: Sequence[int]) -> list[int]:
         """Return how many pages of each table are read: all of the small ones, as far as time allows."""
@@ -337,6 +339,20 @@ def strip_of(table: TableLook, found: Pages, at_unix_s: float, page_bytes: int) 
         dead=means(found.dead),
         unused=means(found.unused),
         free_bytes=tuple(int(x) for x in means(found.free_bytes)),
+    )
+
+
+def chain_of(relation: str, found: Pages, at_unix_s: float) -> HotChain:
+    """Return the longest HOT chain of these pages, of a long one both ends."""
+    links = found.longest_chain
+    is_long = len(links) > 2 * MOST_LINKS
+    return HotChain(
+        relation=relation,
+        at_s=at_unix_s,
+        block=found.longest_block,
+        versions=int(found.longest.max(initial=0)),
+        first=links[:MOST_LINKS] if is_long else links,
+        last=links[-MOST_LINKS:] if is_long else (),
     )
 
 

@@ -17,9 +17,10 @@ from pgdrag.collectors.counters import CounterCollector, Counters
 from pgdrag.units import format_bytes
 
 # A table's overflow table and its index are stored for the table, and go under its name. What only
-# another session may see is not the workload's to keep.
+# another session may see is not the workload's to keep. Catalogs of all databases are not its own either.
 _FILES = """
-SELECT CASE WHEN relation.relkind = 'i' AND owner.oid IS NULL THEN 'index' ELSE 'table' END,
+SELECT CASE WHEN relation.relnamespace = 'pg_catalog'::regnamespace THEN 'catalog'
+            WHEN relation.relkind = 'i' AND owner.oid IS NULL THEN 'index' ELSE 'table' END,
        coalesce(owner.oid, relation.oid)::text,
        coalesce(owner.relnamespace, relation.relnamespace)::regnamespace
        || '.' || quote_ident(coalesce(owner.relname, relation.relname)),
@@ -31,11 +32,13 @@ SELECT CASE WHEN relation.relkind = 'i' AND owner.oid IS NULL THEN 'index' ELSE 
   JOIN pg_namespace AS space ON space.oid = coalesce(owner.relnamespace, relation.relnamespace)
  WHERE relation.relkind IN ('r', 't', 'm', 'i')
    AND relation.relpersistence <> 't'
-   AND space.nspname NOT IN ('pg_catalog', 'pg_toast', 'information_schema')
+   AND space.nspname NOT IN ('pg_toast', 'information_schema')
+   AND (relation.relnamespace = 'pg_catalog'::regnamespace) IS NOT DISTINCT FROM
+       (space.nspname = 'pg_catalog' AND NOT relation.relisshared)
 """
 _FORKS = ("_fsm", "_vm")
 _NAMED = 3
-_KINDS = {"table": "tables", "index": "indexes"}
+_KINDS = {"table": "tables", "index": "indexes", "catalog": "catalogs"}
 
 
 class Relations(CounterCollector):
@@ -59,6 +62,10 @@ class Relations(CounterCollector):
         Metric(
             "indexes_bytes", "size of the workload's indexes at the window's end", "index_bytes", "bytes", step=8192,
             detail="Of {indexes}. {largest indexes}",
+        ),
+        Metric(
+            "catalog_growth_bytes_per_transaction", "growth of the system catalogs per transaction", "catalog *", "bytes/transaction", step=8192,
+            detail="{grown catalogs}",
         ),
     )  # fmt: skip
 

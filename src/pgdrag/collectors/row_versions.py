@@ -38,7 +38,7 @@ from pgdrag.collectors._session import (
 from pgdrag.collectors._table_looks import Look, Looker
 from pgdrag.collectors.counters import require_track_counts
 from pgdrag.host.clock import CLOCK
-from pgdrag.model.recordings import PageStrip, Recordings, Series, SeriesUnit
+from pgdrag.model.recordings import HotChain, PageStrip, Recordings, Series, SeriesUnit
 
 MOST_MOMENTS = 6
 # More strips than this are thinned, every second one of them.
@@ -121,8 +121,8 @@ class RowVersions(Collector):
             # Nothing had been updated before: those were the largest tables, not the workload's choice.
             self._looks.clear()
             self._strips = Strips()
-        self._looks.append(replace(found, strips=()))
-        self._strips.add(found.strips)
+        self._looks.append(replace(found, drawn=()))
+        self._strips.add(found.drawn)
 
     def _look_at_indexes(self) -> None:
         found = attempt(lambda: known(self._looker).leaf_density())
@@ -158,7 +158,7 @@ class RowVersions(Collector):
         }
 
     def recordings(self, window: Window) -> Recordings:
-        """Return everything over time, of all tables together and of each, and the strips of pages."""
+        """Return everything over time, of all tables together and of each, and the strips of pages with their chains."""
         if not self._looks:
             return Recordings(missing={self.name: self._unseen.reason})
         # Two names may be one in small letters: then the first is drawn.
@@ -189,15 +189,15 @@ class RowVersions(Collector):
 
 
 class Strips:
-    """Of the strips of many looks the last, and of the earlier ones as many as a picture may need."""
+    """Of what many looks draw the last, and of the earlier ones as many as a picture may need."""
 
     def __init__(self) -> None:
-        self._kept: list[Sequence[PageStrip]] = []
-        self._last: Sequence[PageStrip] = ()
+        self._kept: list[Sequence[PageStrip | HotChain]] = []
+        self._last: Sequence[PageStrip | HotChain] = ()
         self._seen = 0
         self._every = 1
 
-    def add(self, strips: Sequence[PageStrip]) -> None:
+    def add(self, strips: Sequence[PageStrip | HotChain]) -> None:
         if self._seen % self._every == 0:
             self._kept.append(strips)
         self._last = strips
@@ -206,7 +206,7 @@ class Strips:
             self._kept = self._kept[::2]
             self._every *= 2
 
-    def chosen(self, window: Window) -> list[PageStrip]:
+    def chosen(self, window: Window) -> list[PageStrip | HotChain]:
         """Return those of a few moments, evenly spread: the first and the last among them."""
         is_last_kept = self._kept[-1:] == [self._last]
         moments = self._kept if is_last_kept else [*self._kept, self._last]

@@ -221,6 +221,10 @@ class ScaleTable(Table):
     replicates: Annotated[int, Field(ge=1, le=1000)] = Field(
         default=1, description="How often each treatment is run, in random order"
     )
+    rungs: Annotated[list[str], Field(min_length=1)] | None = Field(
+        default=None,
+        description="Names of the rungs that this scale runs beside the baseline (default: all)",
+    )
     workload: Bag = Field(description="Keys of [workload] that this scale replaces")
     load: LoadTable = Field(default_factory=LoadTable, description="How hard and how long")
     instrument: InstrumentTable = Field(

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from pgdrag.collectors import observation_names
 from pgdrag.designs import DesignParameters, all_designs
-from pgdrag.errors import ExperimentError, PgdragError, SettingError
+from pgdrag.errors import ExperimentError, PgdragError, SettingError, UsageError
 from pgdrag.experiment.levels import Written, make_plain
 from pgdrag.experiment.mistakes import (
     Mistake,
@@ -225,7 +225,7 @@ class _Reader:
         spec = WorkloadSpec(table.workload.kind, _parameters(workload))
         if workload is not None:
             self._check_workload_levels(rungs, spec, load)
-        return Study(
+        study = Study(
             name=table.name,
             title=table.title or table.name,
             question=table.question,
@@ -245,6 +245,12 @@ class _Reader:
             is_checked=scale.check,
             instrument=_instrument(table, scale),
         )
+        try:
+            return study if scale.rungs is None else study.only(scale.rungs)
+        except UsageError as error:
+            message = f'"rungs" in {in_table(at)}: {error.message}'
+            self._mistakes.append(Mistake((*at, "rungs"), message, error.hint or ""))
+            return study
 
     def _check_workload(
         self, workload: BaseModel | None, load: LoadProfile, scale_name: str

@@ -11,7 +11,7 @@ from pgdrag.findings.driver_limits import DriverFinding
 from pgdrag.findings.values import Comparison, Interval, TreatmentFinding, Verdict
 from pgdrag.findings.wording import detectable_words, published_words, slowdown_words
 from pgdrag.model import Outcome, RunRecord, Study
-from pgdrag.units import format_duration, format_rate
+from pgdrag.units import format_duration, format_moment, format_rate
 
 
 def answer_sentence(study: Study, rungs: Sequence[TreatmentFinding]) -> str:
@@ -44,8 +44,8 @@ def run_warnings(
         planned = "" if run.planned_trials is None else f" of {run.planned_trials}"
         state = "still running" if run.status == "running" else run.status
         warnings.append(
-            f"the run is {state}: {len(run.results)}{planned} trials are done; {run.study.noun}s without a number "
-            "may still get one"
+            f"the run is {state}: {len(run.results)}{planned} trials are done{_under_way(run)}; "
+            f"{run.study.noun}s without a number may still get one"
         )
     elif run.is_ended_by_budget and run.study.budget_s is not None:
         fewest, most = wanted or (0, 0)
@@ -72,6 +72,17 @@ def run_warnings(
             "driver threads"
         )
     return tuple(warnings)
+
+
+def _under_way(run: RunRecord) -> str:
+    at = run.under_way
+    if at is None:
+        return ""
+    load = run.study.load
+    return (
+        f", trial {at.number} ({at.treatment}) began at {format_moment(at.started_unix_s)} "
+        f"and measures for {format_duration(load.measure_s)}"
+    )
 
 
 def _ladder_answer(

@@ -27,7 +27,16 @@ from pgdrag.errors import JournalError
 from pgdrag.host.machine_lock import measuring_pid
 from pgdrag.journal._file import explained, opened
 from pgdrag.journal._older import of_today
-from pgdrag.model import Host, Outcome, Result, RunRecord, Study, Trial, WorkloadSpec
+from pgdrag.model import (
+    Host,
+    Outcome,
+    Result,
+    RunRecord,
+    Study,
+    Trial,
+    UnderWay,
+    WorkloadSpec,
+)
 from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import Recordings
 
@@ -317,6 +326,7 @@ class Journal:
         ((study, host, version, pgdrag_version, seed, started, finished, status, pid, planned),) = (
             rows
         )
+        status = _true_status(status, pid)
         try:
             return RunRecord(
                 run_id=run_id,
@@ -327,9 +337,10 @@ class Journal:
                 seed=seed,
                 started_unix_s=started,
                 finished_unix_s=finished,
-                status=_true_status(status, pid),
+                status=status,
                 results=tuple(self.results(run_id).values()),
                 planned_trials=planned,
+                under_way=self._under_way(run_id) if status == "running" else None,
             )
         except ValidationError as error:
             raise JournalError(
@@ -337,6 +348,19 @@ class Journal:
                 detail=str(error).splitlines()[0] + ".",
                 hint="It was perhaps written by another version of pgdrag.",
             ) from None
+
+    def _under_way(self, run_id: str) -> UnderWay | None:
+        # What an earlier process was killed in has no end either.
+        rows = self._rows(
+            "SELECT number, treatment, attempt.finished_unix_s, attempt.started_unix_s "
+            "FROM attempt JOIN trial USING (run_id, number) "
+            "WHERE run_id = ? ORDER BY attempt.started_unix_s DESC LIMIT 1",
+            (run_id,),
+        )
+        for number, treatment, finished, started in rows:
+            if finished is None:
+                return UnderWay(number, treatment, started)
+        return None
 
     def server_wanted(self, run_id: str) -> str | None:
         """Return the `--postgres` that a run was started with."""

@@ -18,7 +18,7 @@ from pgdrag.model.result import (
     Trial,
     Unit,
 )
-from pgdrag.model.run import Host, RunRecord
+from pgdrag.model.run import Host, RunRecord, UnderWay
 from pgdrag.model.study import (
     OPERATIONAL_SPEED,
     Claim,
@@ -59,6 +59,7 @@ __all__ = [
     "Study",
     "Treatment",
     "Trial",
+    "UnderWay",
     "Unit",
     "WorkloadSpec",
 ]

@@ -229,6 +229,50 @@ class PageStrip(Recording):
 
 
 @dataclass(frozen=True)
+class ChainLink:
+    """A line pointer of a HOT chain, as the page has it.
+
+    Attributes:
+        line_pointer: its number on the page, from 1.
+        state: "redirect", "old" or "live", as in `PageStrip`.
+        next_block, next_line_pointer: of a version its ctid, which is its own where no later one has replaced it;
+            of a redirect the line pointer that it stands for.
+        xmin, xmax: the transactions that made and ended it; 0 of a redirect, and an xmax of 0 where none has.
+        is_heap_only: no index entry points to it.
+    """
+
+    line_pointer: int
+    state: Literal["redirect", "old", "live"]
+    next_block: int
+    next_line_pointer: int
+    xmin: int = 0
+    xmax: int = 0
+    is_heap_only: bool = False
+
+
+@dataclass(frozen=True)
+class HotChain(Recording):
+    """The longest HOT chain on the pages of a table that were read at one moment.
+
+    Attributes:
+        relation: with its schema.
+        at_s: seconds from the window's start; before and after it, too.
+        block: the number of its page.
+        versions: in the chain.
+        first: its first line pointers; all of a short one.
+        last: the last of a long one, behind some that are not kept.
+    """
+
+    key: ClassVar[str] = "hot_chains"
+    relation: str
+    at_s: float
+    block: int
+    versions: int
+    first: tuple[ChainLink, ...]
+    last: tuple[ChainLink, ...] = ()
+
+
+@dataclass(frozen=True)
 class UpdateLook(Recording):
     """What one update of the workload's took at one moment, when it was run and rolled back.
 
@@ -264,7 +308,7 @@ class UpdateLook(Recording):
 # The kinds whose keys the JSON report always has.
 SHIPPED: tuple[type[Recording], ...] = (
     *(Series, Event, WaitTime, StatementUse, StatementPlan),
-    *(Stack, ProcessIoUse, PageStrip, UpdateLook),
+    *(Stack, ProcessIoUse, PageStrip, HotChain, UpdateLook),
 )
 
 

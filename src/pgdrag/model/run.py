@@ -21,8 +21,21 @@ class Host:
 
 
 @dataclass(frozen=True)
+class UnderWay:
+    """The trial that a run is at: its number, its treatment's name, and when it began."""
+
+    number: int
+    treatment: str
+    started_unix_s: float
+
+
+@dataclass(frozen=True)
 class RunRecord:
-    """One run of an experiment, as the journal keeps it."""
+    """One run of an experiment, as the journal keeps it.
+
+    Attributes:
+        under_way: the trial in progress, while it runs; None also between two trials.
+    """
 
     run_id: str
     study: Study
@@ -35,6 +48,7 @@ class RunRecord:
     status: Literal["running", "done", "interrupted", "failed"]
     results: tuple[Result, ...]
     planned_trials: int | None = None
+    under_way: UnderWay | None = None
 
     @property
     def is_ended_by_budget(self) -> bool:

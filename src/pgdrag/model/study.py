@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import PlainSerializer, PlainValidator, ValidationInfo
 
+from pgdrag.english import did_you_mean
+from pgdrag.errors import UsageError
 from pgdrag.model.claims import StatedClaim, StoredClaim
 from pgdrag.model.design import (
     Design,
@@ -218,6 +220,24 @@ class Study:
     def with_design(self, design: str, **parameters: object) -> Study:
         """Return the same study with another design, and the parameters of that one."""
         return replace(self, design=design, design_parameters=parameters_of(design, parameters))
+
+    def only(self, names: Sequence[str]) -> Study:
+        """Return the same study with the baseline and these rungs alone, in the order of the file.
+
+        Raises:
+            UsageError: it has no such rung, or its rungs stand upon each other.
+        """
+        if self.is_cumulative:
+            raise UsageError(
+                f"rungs cannot be left out: those of design {self.design} stand upon each other"
+            )
+        rungs = {rung.name: rung for rung in self.rungs[1:]}
+        for name in names:
+            if name not in rungs:
+                hint = did_you_mean(name, rungs) or f"Its rungs: {', '.join(rungs)}."
+                raise UsageError(f'{self.scale_words} has no rung "{name}"', hint=hint)
+        chosen = [rung for rung in rungs.values() if rung.name in names]
+        return replace(self, rungs=(self.rungs[0], *chosen))
 
     def with_replicates(self, replicates: int) -> Study:
         """Return the same study with another number of replicates."""

@@ -24,7 +24,9 @@ from pgdrag.model import Observation, Treatment, Unit
 from pgdrag.model.measurement import Measurement, Sample
 from pgdrag.model.recordings import (
     HOLD_EVENT,
+    ChainLink,
     Event,
+    HotChain,
     PageStrip,
     Plan,
     ProcessIoUse,
@@ -158,6 +160,8 @@ def simulated_recordings(measurement: Measurement, *, is_slowed: bool) -> Record
             ),
             _pages(0.0, pages=1, old=0),
             _pages(measurement.elapsed_s, pages=8, old=150 if is_slowed else 20),
+            _chain(0.0, versions=1),
+            _chain(measurement.elapsed_s, versions=150 if is_slowed else 20),
             _update(0.0, 5, plan),
             _update(measurement.elapsed_s, 900 if is_slowed else 90, plan),
         )
@@ -176,6 +180,24 @@ def _pages(at_s: float, *, pages: int, old: int) -> PageStrip:
     return PageStrip(
         "public.simulated", at_s, pages, pages, 8192, live, olds, nothing, nothing, nothing, free
     )
+
+
+def _chain(at_s: float, *, versions: int) -> HotChain:
+    """Return the chain of one row that was updated in place, its first versions gone."""
+    links = [
+        ChainLink(
+            line_pointer=2 + at,
+            state="old" if at < versions - 1 else "live",
+            next_block=7,
+            next_line_pointer=2 + min(at + 1, versions - 1),
+            xmin=1000 + at,
+            xmax=1001 + at if at < versions - 1 else 0,
+            is_heap_only=True,
+        )
+        for at in range(versions)
+    ]
+    first = (ChainLink(1, "redirect", 7, 2), *links[:4])
+    return HotChain("public.simulated", at_s, 7, versions, first, tuple(links[4:][-5:]))
 
 
 def _update(at_s: float, buffers: int, plan: Plan) -> UpdateLook:

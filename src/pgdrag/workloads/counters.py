@@ -1,4 +1,4 @@
-"""Counters that all sessions add to, in ten variants of schema, statement and locks.
+"""Counters that all sessions add to, in ten published variants of schema, statement and locks, and as production has them.
 
 Each transaction draws a counter and a delta from -10 to 10 and adds it. What an update must never do is to get
 lost: after a trial the deltas of all that committed, as the driver has summed them, must be what the tables say.
@@ -10,16 +10,19 @@ rolls up, in transactions of its own: it picks a mark up to which all deltas are
 to be (for a moment nobody appends), and adds a row of balances for each counter that has news since the last
 mark. A counter's value is its last balance and the deltas behind the last mark. Only one session rolls up at a
 time; the others go on appending.
+
+Beside the updates, a share of the transactions may read a counter, or make a temporary table and drop it again,
+which leaves dead rows in the system catalogs.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from pgdrag.model.measurement import Measurement, Sum
 from pgdrag.workloads import Workload
@@ -32,6 +35,12 @@ if TYPE_CHECKING:
     from pgdrag.workloads import Loading
 
 DELTA = "v_delta"  # the variable that the driver sums
+START = 1_000_000  # where the published counters begin
+
+
+Variants = Literal[
+    "C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C10", "talk", "branches", "locks"
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,12 +49,14 @@ class Variant:
 
     Attributes:
         title: what it changes.
-        schema: makes the tables, and fills them with counters from 1 to {rows} that are at 0.
-        statement: adds `:v_delta` to the counter `:b_id`, in a transaction of its own.
+        schema: makes the tables, and fills them with counters from 1 to {rows}.
+        statement: adds `:v_delta` to the counter `:b_id`, and the {counters} - 1 after it, in a transaction.
         lock: the key of the advisory lock that a session holds around the statement; "": none.
         then: what a session does after it, in pgbench's script language.
         total: a query for what the counters have counted in all.
         strays: a query for how many ids have another number of counters than one.
+        read: reads the counter `:b_id`.
+        takes_several: a transaction may add to several counters.
     """
 
     title: str
@@ -53,23 +64,34 @@ class Variant:
     statement: str
     lock: str = ""
     then: str = ""
-    total: str = "SELECT coalesce(sum(cnt), 0) FROM global_counters"
+    total: str = f"SELECT coalesce(sum(cnt - {START}), 0) FROM global_counters"
     strays: str = """SELECT count(*) FROM (
         SELECT FROM (SELECT id FROM global_counters UNION ALL SELECT generate_series(1, {rows})) AS every (id)
         GROUP BY id HAVING count(*) <> 2) AS strays"""
+    read: str = "SELECT cnt FROM global_counters WHERE id = :b_id"
+    takes_several: bool = False
+
+    @property
+    def is_summed(self) -> bool:
+        """Whether it counts at all, so that a lost update would show."""
+        return f":{DELTA}" in self.statement
 
     @property
     def script(self) -> str:
         """The script, but for how `b_id` is drawn."""
         around = (f"SELECT pg_advisory_{x}lock({self.lock});\n" for x in ("", "un"))
         before, after = around if self.lock else ("", "")
-        return f"\\set {DELTA} random(-10, 10)\n{before}{self.statement};\n{after}{self.then}"
+        drawn = f"\\set {DELTA} random(-10, 10)\n" if self.is_summed else ""
+        return f"{drawn}{before}{self.statement};\n{after}{self.then}"
 
 
-_FILL = "INSERT INTO global_counters (id, cnt) SELECT i, 0 FROM generate_series(1, {rows}) AS i;"
-_PLAIN = f"CREATE TABLE global_counters (id int PRIMARY KEY, cnt bigint);\n{_FILL}\n"
-_DATED = "CREATE TABLE global_counters (id int{key}, cnt bigint, last timestamp);\n" + _FILL
-_NEWEST_FIRST = "\nCREATE INDEX global_counters_newest ON global_counters (id, last);\n"
+_FROM_ALL = "FROM generate_series(1, {rows}) AS i;\n"
+_PLAIN = f"""CREATE TABLE global_counters (id int PRIMARY KEY, cnt bigint);
+INSERT INTO global_counters SELECT i, {START} {_FROM_ALL}"""
+# Without a time at the beginning the first version of each counter would sort as its newest, for ever.
+_DATED = f"""CREATE TABLE global_counters (id int{{key}}, cnt bigint, last timestamp);
+INSERT INTO global_counters SELECT i, {START}, now() {_FROM_ALL}"""
+_NEWEST_FIRST = "CREATE INDEX global_counters_newest ON global_counters (id, last);\n"
 _DATED_WITH_KEY = _DATED.replace("{key}", " PRIMARY KEY") + _NEWEST_FIRST
 _DATED_WITHOUT_KEY = _DATED.replace("{key}", "") + _NEWEST_FIRST
 
@@ -78,13 +100,12 @@ _ADD_TO_NEWEST = f"""UPDATE global_counters SET cnt = cnt + :{DELTA}, last = now
 WHERE ctid = (SELECT ctid FROM global_counters WHERE id = :b_id ORDER BY last DESC LIMIT 1)"""
 
 # Nothing is ever updated or deleted: deltas are appended, and so are the balances that sum them up to a mark.
-_LEDGER = """
+_LEDGER = f"""
 CREATE TABLE global_counter_deltas (seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id int NOT NULL, delta bigint NOT NULL);
 CREATE TABLE global_counter_marks (upto bigint PRIMARY KEY);
 CREATE TABLE global_counter_balances (id int, upto bigint, cnt bigint NOT NULL, PRIMARY KEY (id, upto));
 INSERT INTO global_counter_marks VALUES (0);
-INSERT INTO global_counter_balances SELECT i, 0, 0 FROM generate_series(1, {rows}) AS i;
-"""
+INSERT INTO global_counter_balances SELECT i, 0, {START} {_FROM_ALL}"""
 # Whoever appends holds lock 10 in share until the commit, and takes it before the number.
 _APPEND = f"""INSERT INTO global_counter_deltas (id, delta)
 SELECT :b_id::int, :{DELTA}::bigint FROM pg_advisory_xact_lock_shared(10)"""
@@ -153,7 +174,7 @@ CATALOGUE: Mapping[str, Variant] = {
         _LEDGER,
         _APPEND,
         then=_ROLL_UP,
-        total="""SELECT (SELECT sum(cnt) FROM (
+        total=f"""SELECT (SELECT sum(cnt - {START}) FROM (
             SELECT DISTINCT ON (id) cnt FROM global_counter_balances ORDER BY id, upto DESC) AS balances)
             + (SELECT coalesce(sum(delta), 0) FROM global_counter_deltas
                WHERE seq > (SELECT max(upto) FROM global_counter_marks))""",
@@ -161,8 +182,45 @@ CATALOGUE: Mapping[str, Variant] = {
             SELECT FROM (SELECT DISTINCT id FROM global_counter_balances
                          UNION ALL SELECT generate_series(1, {rows})) AS every (id)
             GROUP BY id HAVING count(*) <> 2) AS strays""",
+        read="""SELECT cnt + (SELECT coalesce(sum(delta), 0) FROM global_counter_deltas AS news
+        WHERE news.id = :b_id AND seq > (SELECT max(upto) FROM global_counter_marks))
+FROM global_counter_balances AS balances WHERE balances.id = :b_id ORDER BY upto DESC LIMIT 1""",
+    ),
+    # The script of the talk that the study begins with: each update makes a version, and counts nothing.
+    "talk": Variant(
+        "the talk's script: set id = id",
+        _PLAIN,
+        "UPDATE global_counters SET id = id WHERE id = :b_id",
+    ),
+    # The same in a table that everybody has: pgbench's, with a row for each branch.
+    "branches": Variant(
+        "pgbench's table of branches",
+        f"""CREATE TABLE pgbench_branches (bid int PRIMARY KEY, bbalance int, filler char(88));
+INSERT INTO pgbench_branches (bid, bbalance) SELECT i, 0 {_FROM_ALL}""",
+        f"UPDATE pgbench_branches SET bbalance = bbalance + :{DELTA} WHERE bid = :b_id",
+        total="SELECT coalesce(sum(bbalance), 0) FROM pgbench_branches",
+        strays="""SELECT count(*) FROM (
+        SELECT FROM (SELECT bid FROM pgbench_branches UNION ALL SELECT generate_series(1, {rows})) AS every (id)
+        GROUP BY id HAVING count(*) <> 2) AS strays""",
+        read="SELECT bbalance FROM pgbench_branches WHERE bid = :b_id",
+    ),
+    # A lock for each counter, kept to the transaction's end: all sessions' locks must fit into the server's table.
+    # They are taken in ascending order, so that no two transactions wait for each other.
+    "locks": Variant(
+        "C1 with an advisory lock for each of a transaction's counters",
+        _PLAIN,
+        f"""BEGIN;
+SELECT count(pg_advisory_xact_lock(id)) FROM generate_series(:b_id, :b_id + {{counters}} - 1) AS id;
+UPDATE global_counters SET cnt = cnt + :{DELTA} WHERE id BETWEEN :b_id AND :b_id + {{counters}} - 1;
+END""",
+        takes_several=True,
     ),
 }
+# One transaction that leaves dead rows in pg_class, pg_attribute, pg_type and pg_depend.
+_MAKE_TABLE = """BEGIN;
+CREATE TEMPORARY TABLE global_counters_copied (id int, cnt bigint, last timestamp) ON COMMIT DROP;
+END;
+"""
 
 BYTES_WITHOUT_COUNTERS = 60_000_000
 BYTES_PER_COUNTER = 120  # the row, and an entry in each of two indexes
@@ -189,13 +247,12 @@ class Counters(Workload):
     """Deltas that are added to a few counters by all sessions."""
 
     name = "counters"
-    summary = (
-        "global counters that all sessions add to: ten variants of schema, statement and locks"
-    )
+    summary = "global counters that all sessions add to: variants of schema, statement and locks"
     alike_at_all_scales: ClassVar[tuple[str, ...]] = ("statements",)
 
-    variant: Literal["C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9", "C10"] = Field(
-        default="C1", description="Schema, statement and locks, by the study's name"
+    variant: Variants = Field(
+        default="C1",
+        description="Schema, statement and locks: C1 to C10 by the study's names, or talk, branches, locks",
     )
     rows: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=100, description="Counters, with the ids from 1"
@@ -207,6 +264,27 @@ class Counters(Workload):
     statements: Literal["simple", "extended", "prepared"] = Field(
         default="simple", description="How statements are sent (pgbench's -M)"
     )
+    reads: Annotated[int, Field(ge=0, le=99)] = Field(
+        default=0, description="Transactions that read a counter instead, per cent of all"
+    )
+    temporary_tables: Annotated[int, Field(ge=0, le=99)] = Field(
+        default=0,
+        description="Transactions that make and drop a temporary table instead, per cent of all",
+    )
+    counters_per_transaction: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        default=1,
+        description="Variant locks: neighbouring counters that a transaction locks and adds to",
+    )
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Self:
+        if self.reads + self.temporary_tables > 99:
+            raise ValueError("reads and temporary_tables leave no transaction that adds")
+        if self.counters_per_transaction > 1 and not self._variant.takes_several:
+            raise ValueError('counters_per_transaction goes with variant = "locks" alone')
+        if self.counters_per_transaction > self.rows:
+            raise ValueError("counters_per_transaction must be at most rows")
+        return self
 
     @classmethod
     def words(cls, parameters: Mapping[str, object]) -> str:
@@ -216,8 +294,8 @@ class Counters(Workload):
 
     @property
     def transactions(self) -> tuple[str, ...]:
-        """One type, of the same name in all variants."""
-        return ("add",)
+        """The types, of the same names in all variants."""
+        return tuple(script.name for script in self._scripts)
 
     def dataset(self) -> Mapping[str, object]:
         """Return what makes the tables: variants that differ in statement or locks alone share them."""
@@ -230,14 +308,11 @@ class Counters(Workload):
     def job(self) -> dict[str, object]:
         """Return the driver's `workload` object: a script of pgbench's."""
         variant = self._variant
-        drawn = f"random(1, {self.rows})"
-        if (skew := _SKEW.fullmatch(self.skew)) is not None:
-            drawn = f"random_{skew[1]}(1, {self.rows}, {float(skew[2])})"
         return pgbench_job(
-            (Script(name="add", text=f"\\set b_id {drawn}\n{variant.script}"),),
+            self._scripts,
             scale=1,
             statements=self.statements,
-            sums=(DELTA,),
+            sums=(DELTA,) if variant.is_summed else (),
             # A session that fails between two statements would go on with a lock.
             after_failure="SELECT pg_advisory_unlock_all()" if variant.lock or variant.then else "",
         )
@@ -260,7 +335,11 @@ class Counters(Workload):
         """
         strays = self._variant.strays.format(rows=self.rows)
         total, wrong = look_up((self._variant.total, strays), target, timeout_s=timeout_s)
-        found = [lost_updates(measured.sums[DELTA], total)]
+        found = []
+        if self._variant.is_summed:
+            found.append(
+                lost_updates(_times(measured.sums[DELTA], self.counters_per_transaction), total)
+            )
         if wrong:
             found.append(f"{wrong:,} ids do not have exactly one counter")
         return tuple(filter(None, found))
@@ -270,8 +349,37 @@ class Counters(Workload):
         return CATALOGUE[self.variant]
 
     @property
+    def _scripts(self) -> tuple[Script, ...]:
+        last = self.rows - self.counters_per_transaction + 1
+        drawn = f"random(1, {last})"
+        if (skew := _SKEW.fullmatch(self.skew)) is not None:
+            drawn = f"random_{skew[1]}(1, {last}, {float(skew[2])})"
+        draw = f"\\set b_id {drawn}\n"
+        adds = self._variant.script.replace("{counters}", str(self.counters_per_transaction))
+        weights = {
+            "add": (draw + adds, 100 - self.reads - self.temporary_tables),
+            "read": (f"{draw}{self._variant.read};\n", self.reads),
+            "temporary table": (_MAKE_TABLE, self.temporary_tables),
+        }
+        return tuple(
+            Script(name=name, text=text, weight=weight)
+            for name, (text, weight) in weights.items()
+            if weight
+        )
+
+    @property
     def _schema(self) -> str:
         return self._variant.schema.format(rows=self.rows)
+
+
+def _times(deltas: Sum, counters: int) -> Sum:
+    """Return what the deltas come to where each is added to so many counters."""
+    return replace(
+        deltas,
+        sum=deltas.sum * counters,
+        unknown_low=deltas.unknown_low * counters,
+        unknown_high=deltas.unknown_high * counters,
+    )
 
 
 def lost_updates(deltas: Sum, total: int) -> str:

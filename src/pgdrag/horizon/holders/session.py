@@ -126,7 +126,8 @@ class SessionHolder(Holder):
 
     is_bounded_by_session = True
     statements: ClassVar[tuple[LiteralString, ...]]
-    # Of the session in pg_stat_activity: where the hold shows.
+    # Of the session in pg_stat_activity: what it does while it holds, and where the hold shows.
+    state: ClassVar[LiteralString] = "idle in transaction"
     column: ClassVar[LiteralString]
 
     def hold(self, place: HoldPlace) -> Held:
@@ -137,9 +138,10 @@ class SessionHolder(Holder):
                 connection.execute(statement)
             # Asked in the transaction: a pooler gives it one server process until its end.
             (pid,) = connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+            held = self.held(connection, f"session {pid}", place)
             seen: LiteralString = (
                 "SELECT count(*) = 1 FROM pg_stat_activity WHERE pid = %(pid)s"
-                " AND state = 'idle in transaction' AND " + self.column + " IS NOT NULL"
+                " AND state = '" + self.state + "' AND " + self.column + " IS NOT NULL"
             )
             wait_until_seen(place, seen, {"pid": pid}, f"that session {pid} holds the horizon")
         except psycopg.Error as error:
@@ -149,7 +151,11 @@ class SessionHolder(Holder):
         except BaseException:
             connection.close()
             raise
-        return HeldSession(connection, f"session {pid}")
+        return held
+
+    def held(self, connection: psycopg.Connection, who: str, place: HoldPlace) -> HeldSession:
+        """Return the hold that the session is, once its statements have run."""
+        return HeldSession(connection, who)
 
 
 class TransactionHolder(SessionHolder):

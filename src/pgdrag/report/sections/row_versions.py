@@ -9,8 +9,9 @@ from itertools import pairwise
 from pgdrag.english import counted, in_sentence
 from pgdrag.findings.values import Findings
 from pgdrag.model import Observation, Outcome
-from pgdrag.model.recordings import PageStrip, Recordings, Series, UpdateLook
+from pgdrag.model.recordings import HotChain, PageStrip, Recordings, Series, UpdateLook
 from pgdrag.report.cells import NOTHING
+from pgdrag.report.chain_picture import chain_picture, chain_text
 from pgdrag.report.document import (
     Block,
     Cell,
@@ -45,6 +46,7 @@ _NAMED_INDEXES = 3
 _BRIEF = ("dead_versions_per_row", "buffers_per_update", "index_bytes")
 # Of all rungs together, to keep the report of a long ladder small.
 _ALL_PICTURES_BYTES = 30_000
+_ALL_CHAINS_BYTES = 20_000
 _ALL_PLANS_BYTES = 6_000
 _HOW_TO_READ = (
     "From the first sample, just before the window, to the last, just after it, in the trial with the median throughput. "
@@ -57,6 +59,11 @@ _HOW_TO_SEE = (
     "Each strip shows a table's pages from first to last, all moments on one scale; of a large table, the pages that were "
     "read, evenly spread. A column shows its pages' line pointers by state, from below in the legend's order; the band "
     "below it is as high as the share of free space."
+)
+_HOW_TO_FOLLOW = (
+    "A chain is the longest that was seen at a moment, from the line pointer to which its index entry leads. Whoever looks for the row "
+    "follows it from version to version: each one's xmax is the next one's xmin, and its ctid is where that is. The ctid "
+    "of the newest version is its own."
 )
 _COLLECTORS = ("row_versions", "update_cost")
 _HOW_UPDATES_ARE_SEEN = (
@@ -91,6 +98,8 @@ class RowVersionsSection(Section):
         # Once, not below each rung's pictures and tables.
         if pictures:
             body.append(Paragraph(_HOW_TO_SEE, Tone.MUTED))
+        if any(seen.recordings.of(HotChain) for seen in rungs):
+            body.append(Paragraph(_HOW_TO_FOLLOW, Tone.MUTED))
         if updates:
             body.append(Paragraph(_HOW_UPDATES_ARE_SEEN, Tone.MUTED))
         drawn = 0
@@ -105,7 +114,13 @@ class RowVersionsSection(Section):
                     has_legend=not drawn,
                 )
                 caption = seen.detail("dead_versions_per_row")
-                body.append(Details(title, (Figure(picture, caption, pages_text(strips)),)))
+                figures = [Figure(picture, caption, pages_text(strips))]
+                if chains := seen.chains_of(relation):
+                    room = _ALL_CHAINS_BYTES / pictures
+                    figures.append(
+                        _chain_figure(chains, f"chain-{drawn}", relation, seen.name, room)
+                    )
+                body.append(Details(title, tuple(figures)))
                 drawn += 1
             words = seen.detail("buffers_per_update")
             how = (Paragraph(words, Tone.MUTED),) if words else ()
@@ -147,6 +162,10 @@ class _LookedAt:
         for strip in self.recordings.of(PageStrip):
             found.setdefault(strip.relation, []).append(strip)
         return found
+
+    def chains_of(self, relation: str) -> list[HotChain]:
+        """Return the table's chains, moment by moment."""
+        return [x for x in self.recordings.of(HotChain) if x.relation == relation and x.first]
 
     @property
     def by_update(self) -> dict[str, list[UpdateLook]]:
@@ -193,6 +212,19 @@ def _reasons(findings: Findings) -> tuple[str, ...]:
         for name in _COLLECTORS
         if name in rung.recordings.missing
     )
+
+
+def _chain_figure(
+    chains: Sequence[HotChain], name: str, relation: str, rung: str, room_bytes: float
+) -> Figure:
+    """Draw the first and the last moment; the last alone where there is no room for both."""
+    title = f"The longest HOT chain of {relation} on {rung}"
+    ends = (chains[0], chains[-1]) if len(chains) > 1 else (chains[-1],)
+    picture = chain_picture(ends, name=name, title=title)
+    if len(picture.encode()) > room_bytes:
+        ends = ends[-1:]
+        picture = chain_picture(ends, name=name, title=title)
+    return Figure(picture, f"{title}.", chain_text(ends))
 
 
 def _versions_table(rungs: Sequence[_LookedAt], heading: str) -> Table:
