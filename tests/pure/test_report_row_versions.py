@@ -205,7 +205,7 @@ def test_the_first_and_the_last_chain_are_drawn_beside_the_pages() -> None:
 
 
 def test_of_many_rungs_the_last_chain_alone_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pgdrag.report.sections.row_versions._ALL_CHAINS_BYTES", 800)
+    monkeypatch.setattr("pgdrag.report.sections.row_versions._ALL_CHAINS_BYTES", 1)
     findings = with_rung(Recordings((*SEEN.series, *strips("public.counters"), *chains(4))))
     [pages] = [one for one in blocks(findings) if isinstance(one, Details)]
     _, figure = pages.blocks

@@ -8,7 +8,7 @@ them, in time that the workload pays for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +68,7 @@ class Pages:
     chains: Numbers
     steps: Numbers
     longest: Numbers
-    longest_chain: tuple[ChainLink, ...] = ()
+    longest_chain: tuple[ChainLink, ...] = field(default=(), kw_only=True)
 
     @property
     def longest_block(self) -> int:

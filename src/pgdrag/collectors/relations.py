@@ -33,8 +33,7 @@ SELECT CASE WHEN relation.relnamespace = 'pg_catalog'::regnamespace THEN 'catalo
  WHERE relation.relkind IN ('r', 't', 'm', 'i')
    AND relation.relpersistence <> 't'
    AND space.nspname NOT IN ('pg_toast', 'information_schema')
-   AND (relation.relnamespace = 'pg_catalog'::regnamespace) IS NOT DISTINCT FROM
-       (space.nspname = 'pg_catalog' AND NOT relation.relisshared)
+   AND (space.nspname <> 'pg_catalog' OR relation.relnamespace = space.oid AND NOT relation.relisshared)
 """
 _FORKS = ("_fsm", "_vm")
 _NAMED = 3

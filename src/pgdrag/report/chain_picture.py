@@ -84,6 +84,5 @@ def _drawn(line: _Line, y: int, *, is_last: bool) -> Iterator[str]:
         middle, begin = _SQUARE // 2, y + (_SQUARE if line.state else 0)
         yield (f'<line class="origin" x1="{middle}" y1="{begin}" x2="{middle}" y2="{y + _ROW}"/>')
     kind = "tick" if line.state else "muted tick"
-    yield f'<text class="{kind}" x="{_TEXT}" y="{y + 11}">{escape(line.words)}</text>'
-    if line.note:
-        yield svg.text(100, y + 11, line.note, "muted tick", "end")
+    note = f' <tspan class="muted">{line.note}</tspan>' if line.note else ""
+    yield f'<text class="{kind}" x="{_TEXT}" y="{y + 11}">{escape(line.words)}{note}</text>'
