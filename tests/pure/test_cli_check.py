@@ -378,14 +378,8 @@ def test_without_a_file_there_is_nothing_to_check(run):
 def test_the_list_has_a_summary_of_everything(run):
     listing = make_listing()
     assert [x["name"] for x in listing["experiments"]] == [
-        *(
-            "cache-and-read-ahead",
-            "global-counters",
-            "os-io",
-            "slow-42k-beliefs",
-            "slow-42k",
-            "smallest-cache",
-        ),
+        *("cache-and-read-ahead", "counters-in-production", "global-counters"),
+        *("hot-table-readers", "os-io", "slow-42k-beliefs", "slow-42k", "smallest-cache"),
     ]
     printed = run("list").stdout
     for kinds in (
