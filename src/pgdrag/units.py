@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 import sys
-from datetime import UTC, datetime
 
 from pgdrag.errors import PgdragError, SettingError, UsageError
 
@@ -276,11 +275,6 @@ def _largest_unit(number: float, scale: tuple[tuple[str, float], ...]) -> str:
         if at + 1 < len(scale) and abs(shown) < scale[at + 1][1] / size:
             break
     return text
-
-
-def format_moment(unix_s: float) -> str:
-    """Return a moment as `2026-11-23 14:02:07 UTC`."""
-    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def format_duration(seconds: float) -> str:

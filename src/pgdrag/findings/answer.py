@@ -11,7 +11,7 @@ from pgdrag.findings.driver_limits import DriverFinding
 from pgdrag.findings.values import Comparison, Interval, TreatmentFinding, Verdict
 from pgdrag.findings.wording import detectable_words, published_words, slowdown_words
 from pgdrag.model import Outcome, RunRecord, Study
-from pgdrag.units import format_duration, format_moment, format_rate
+from pgdrag.units import format_duration, format_rate
 
 
 def answer_sentence(study: Study, rungs: Sequence[TreatmentFinding]) -> str:
@@ -78,11 +78,8 @@ def _under_way(run: RunRecord) -> str:
     at = run.under_way
     if at is None:
         return ""
-    load = run.study.load
-    return (
-        f", trial {at.number} ({at.treatment}) began at {format_moment(at.started_unix_s)} "
-        f"and measures for {format_duration(load.measure_s)}"
-    )
+    length = format_duration(run.study.load.measure_s)
+    return f" and {at.words}, which measures for {length}, is in progress"
 
 
 def _ladder_answer(

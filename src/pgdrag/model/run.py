@@ -28,6 +28,11 @@ class UnderWay:
     treatment: str
     started_unix_s: float
 
+    @property
+    def words(self) -> str:
+        """Return `trial 4 (C5)`."""
+        return f"trial {self.number} ({self.treatment})"
+
 
 @dataclass(frozen=True)
 class RunRecord:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 
 from pgdrag.english import counted, listed
 from pgdrag.findings.claim_kinds.analysis import StatedClaims
@@ -31,7 +32,7 @@ from pgdrag.report.document import (
 )
 from pgdrag.report.sections import Section
 from pgdrag.report.sections.answer import every_warning, note
-from pgdrag.units import format_bytes, format_duration, format_interval, format_moment, format_rate
+from pgdrag.units import format_bytes, format_duration, format_interval, format_rate
 from pgdrag.workloads import Workload, all_workloads
 
 LOOKING = "collectors_cpu_share"
@@ -190,7 +191,7 @@ def _cost_words(cost: InstrumentCost | None) -> str:
     other = "" if cost.is_alike else " (another workload or load)"
     return (
         f"throughput is {ratio} as high without them ({interval.confidence * 100:.3g} % CI), from "
-        f"{counted(cost.blocks, 'block')} of four turns on {format_moment(cost.when_unix_s)[:10]}, {cost.workload}{other}"
+        f"{counted(cost.blocks, 'block')} of four turns on {_utc(cost.when_unix_s)[:10]}, {cost.workload}{other}"
     )
 
 
@@ -198,6 +199,7 @@ def _place_and_time(run: RunRecord) -> list[tuple[str, str]]:
     host = run.host
     planned = "" if run.planned_trials is None else f" of {run.planned_trials}"
     memory = format_bytes(host.memory_bytes)
+    at = run.under_way
     return [
         ("Machine", f"{host.cpu_model}, {host.cpu_count} processors, {memory}"),
         ("Kernel", host.kernel),
@@ -205,9 +207,14 @@ def _place_and_time(run: RunRecord) -> list[tuple[str, str]]:
         ("PostgreSQL", run.server_version),
         ("pgdrag", run.pgdrag_version),
         ("Run", f"{run.run_id}, {run.status}, {len(run.results)}{planned} trials"),
-        ("Started", format_moment(run.started_unix_s)),
-        ("Finished", "" if run.finished_unix_s is None else format_moment(run.finished_unix_s)),
+        ("Started", _utc(run.started_unix_s)),
+        ("In progress", "" if at is None else f"{at.words} since {_utc(at.started_unix_s)}"),
+        ("Finished", "" if run.finished_unix_s is None else _utc(run.finished_unix_s)),
     ]
+
+
+def _utc(unix_s: float) -> str:
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _trials(results: Sequence[Result]) -> list[Block]:
