@@ -32,9 +32,7 @@ pub(crate) struct Terms {
     pub(crate) target: Target,
     pub(crate) connect_timeout: Duration,
     pub(crate) grace: Duration,
-    /// Attempts in all; 0: no limit.
-    pub(crate) max_tries: u32,
-    pub(crate) retries_deadlocks: bool,
+    pub(crate) retries: Retries,
     pub(crate) latency_limit: Option<Duration>,
     /// Whether the executions of statements are told.
     pub(crate) has_laps: bool,
@@ -46,6 +44,13 @@ pub(crate) struct Terms {
     pub(crate) counts_from_due: bool,
     pub(crate) interval: Duration,
     pub(crate) clock: Clock,
+}
+
+/// Which transactions are tried again.
+pub(crate) struct Retries {
+    /// Attempts in all; 0: no limit.
+    pub(crate) max_tries: u32,
+    pub(crate) has_deadlocks: bool,
 }
 
 /// What the clients of one thread share.
@@ -261,8 +266,8 @@ impl<T: Terminal> Client<T> {
             let now = terms.clock.now();
             let is_too_late = terms.latency_limit.is_some_and(|limit| now.since(since) > limit);
             let is_worth_it =
-                error.is_tried_again(terms.retries_deadlocks) && !self.connection.is_broken();
-            if !is_worth_it || tries == terms.max_tries || is_too_late {
+                error.is_tried_again(terms.retries.has_deadlocks) && !self.connection.is_broken();
+            if !is_worth_it || tries == terms.retries.max_tries || is_too_late {
                 return Err(error);
             }
             if !self.bench.tally.borrow_mut().retry(transaction, now) {

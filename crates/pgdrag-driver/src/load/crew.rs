@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use crate::error::Error;
 use crate::io::clock::{Clock, Moment};
 use crate::job::{Pacing, RunJob};
-use crate::load::clients::Terms;
+use crate::load::clients::{Retries, Terms};
 use crate::load::intervals::Intervals;
 use crate::load::pacing::{Backlog, Seen};
 use crate::load::steps::Steps;
@@ -74,8 +74,10 @@ impl Crew {
             target: order.target.clone(),
             connect_timeout: order.connect_timeout,
             grace: Duration::from_secs_f64(job.grace_s),
-            max_tries: workload.max_tries(),
-            retries_deadlocks: workload.retries_deadlocks(),
+            retries: Retries {
+                max_tries: workload.max_tries(),
+                has_deadlocks: workload.retries_deadlocks(),
+            },
             latency_limit: job.latency_limit_us.map(Duration::from_micros),
             transactions: job.transactions,
             reconnect: job.reconnect,

@@ -3,8 +3,7 @@
 use crate::error::Error;
 use crate::session::connection::Connection;
 
-/// Sent first, on its own: a time limit of the server's would hold for what comes with it.
-const NO_TIME_LIMIT: &str = "SET statement_timeout = 0";
+const QUERY_CANCELED: &str = "57014";
 
 /// Sent before the conditions.
 ///
@@ -41,9 +40,24 @@ const UNTRACKED: &str = "\
         WHERE name = 'log_min_messages' AND setting LIKE 'debug%'
             AND current_setting('is_superuser') = 'on'";
 
+/// Lets a session's statements take any time, whatever the server was set up to.
+///
+/// Sent first, on its own: the limit would hold for what comes with it. A limit of a millisecond can end even
+/// this on a busy machine, so that it is tried again.
+pub(crate) async fn lift_time_limit(conn: &mut Connection) -> Result<(), Error> {
+    let mut tries_left = 100;
+    loop {
+        let ended = conn.simple("SET statement_timeout = 0").await;
+        match &ended {
+            Err(error) if error.sqlstate() == QUERY_CANCELED && tries_left > 0 => tries_left -= 1,
+            _ => return ended,
+        }
+    }
+}
+
 /// Makes a session independent of how the server was set up.
 pub async fn prepare(conn: &mut Connection) -> Result<(), Error> {
-    conn.simple(NO_TIME_LIMIT).await?;
+    lift_time_limit(conn).await?;
     conn.simple(UNTRACKED).await?;
     conn.simple(PREPARE).await
 }

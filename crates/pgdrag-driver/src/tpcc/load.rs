@@ -18,6 +18,7 @@ use super::schema::{TABLES, Table};
 use super::steps::{Next, PHASES, Step, Steps, Work};
 use crate::error::Error;
 use crate::session::copy_rows::CopyRows;
+use crate::session::looking::lift_time_limit;
 use crate::session::{Connection, CopyIn, Target};
 use crate::workload::{LoadSummary, OnProgress, Progress};
 
@@ -30,8 +31,6 @@ const SEND_BYTES: usize = 64 * 1024;
 /// How long the other sessions of a load that has failed may take to give up.
 const GIVE_UP_WITHIN: Duration = Duration::from_secs(5);
 
-/// Sent first, on its own: a time limit of the server's would hold for what comes with it.
-const NO_TIME_LIMIT: &str = "SET statement_timeout = 0";
 /// A server that is busy with an index looks whether its client is still there, so that a driver that was
 /// killed leaves no work behind that holds up the next load. Memory for sorting is raised, never lowered.
 ///
@@ -116,7 +115,7 @@ async fn make_tables(target: &Target, progress: OnProgress<'_>) -> Result<(), Er
 
 async fn connect(target: &Target) -> Result<Connection, Error> {
     let mut conn = Connection::connect(target).await?;
-    conn.simple(NO_TIME_LIMIT).await?;
+    lift_time_limit(&mut conn).await?;
     conn.simple(PREPARE).await?;
     Ok(conn)
 }

@@ -13,6 +13,7 @@ use serde::Deserialize;
 pub use self::check::{check, conditions};
 use crate::error::Error;
 use crate::session::copy_rows::CopyRows;
+use crate::session::looking::lift_time_limit;
 use crate::session::{Connection, CopyIn, Target};
 use crate::workload::{LoadSummary, OnProgress, Progress};
 
@@ -145,7 +146,7 @@ pub async fn load(
     tables.check(scale).map_err(Error::Fatal)?;
     let steps = tables.ordered().map_err(Error::Fatal)?;
     let mut conn = Connection::connect(target).await?;
-    conn.simple("SET statement_timeout = 0").await?;
+    lift_time_limit(&mut conn).await?;
     // A server that is busy with an index looks whether its client is still there.
     conn.simple("SET client_connection_check_interval = '1s'").await?;
     let mut summary = LoadSummary { rows: 0, bytes: 0, phases: Vec::new() };
