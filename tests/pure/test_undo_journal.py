@@ -647,6 +647,8 @@ def test_a_change_of_the_kernels_is_refused_while_another_pgdrag_changes_it(
     """F17: another undo journal, or another container, is another directory but the same kernel."""
     monkeypatch.setattr("pgdrag.host.kernel_lock._NAMESPACES", tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
+    holder = {os.getpid(): 0}
+    monkeypatch.setattr("pgdrag.host.undo._journal.uid_of", holder.get)
     (tmp_path / "user").touch()
     change = WrittenValue("/proc/sys/vm/dirty_ratio", "20")
     with (tmp_path / "user").open() as others:
@@ -655,6 +657,10 @@ def test_a_change_of_the_kernels_is_refused_while_another_pgdrag_changes_it(
             journal.note(change)
         assert journal.path.read_bytes() == b""
         journal.note(WrittenValue(str(value), "20"))  # not the kernel's
+        holder[os.getpid()] = 4711  # whoever it is: no pgdrag that changes the kernel
+        journal._steps.pop(journal.note(change).step)
+    journal._kernel.close()
+    journal._kernel = None
     noted = journal.note(change)
     with (tmp_path / "user").open() as others, pytest.raises(BlockingIOError):
         fcntl.flock(others, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -15,6 +15,7 @@ from pgdrag.host.guardian import guard
 from pgdrag.host.interrupts import uninterrupted
 from pgdrag.host.kernel_lock import KernelLock
 from pgdrag.host.process_alive import lock_holder, open_lock, take_lock, take_over
+from pgdrag.host.process_sight import uid_of
 from pgdrag.host.trusted_path import who_may_swap
 from pgdrag.host.undo._change import Change, Contents, NotedChange, Owner, RestoreResult, line
 
@@ -139,7 +140,7 @@ class UndoJournal:
     def hold_kernel(self) -> None:
         """Keep every other pgdrag from changing this kernel, in whatever container, until this is closed.
 
-        Only root can change it, so that only root's processes take that lock.
+        Only root can change it: another user who holds that lock is no reason to wait.
 
         Raises:
             UsageError: another one does.
@@ -149,11 +150,12 @@ class UndoJournal:
         kernel = KernelLock("user")
         if not take_over(kernel.take, kernel.holder_pid):
             pid = kernel.holder_pid()
-            kernel.close()
-            raise _changed_by_another(
-                "in another container" if pid is None else f"process {pid}",
-                "It holds the lock on /proc/self/ns/user, of which this kernel has one.",
-            )
+            if pid is None or uid_of(pid) in (None, 0):
+                kernel.close()
+                raise _changed_by_another(
+                    "in another container" if pid is None else f"process {pid}",
+                    "It holds the lock on /proc/self/ns/user, of which this kernel has one.",
+                )
         self._kernel = kernel
 
     def settle(self, noted: NotedChange, change: Change) -> NotedChange:
