@@ -273,7 +273,7 @@ def test_a_second_start_waits_for_the_first_one_to_make_the_journal(
     assert Journal(tmp_path / "journal.sqlite").summaries() == []
 
 
-@pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs"])
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs", "fuse.gcsfuse", "9p"])
 def test_a_journal_on_a_network_file_system_is_refused(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -224,6 +224,22 @@ def test_looking_for_leftovers_makes_nothing_and_waits_for_nobody(journal, tmp_p
     assert UndoJournal.with_leftovers(journal.directory) is None
 
 
+@pytest.mark.parametrize("is_fifo", [True, False])
+def test_what_is_no_file_in_the_place_of_the_journal_is_refused_and_not_waited_for(
+    journal, value, is_fifo
+):
+    journal.release()
+    journal.path.unlink()
+    if is_fifo:
+        os.mkfifo(journal.path)
+    else:
+        journal.path.symlink_to(value)
+    for open_it in (UndoJournal.has_leftovers, UndoJournal.open):
+        with pytest.raises(StorageError, match=r"it is not a regular file|symbolic link"):
+            open_it(journal.directory)
+    assert value.read_text() == "20\n"
+
+
 def test_the_steps_of_a_process_that_lives_are_not_touched(journal, value):
     write_value(value, "10")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as living:
@@ -605,10 +621,15 @@ def test_whatever_byte_of_the_journal_was_the_last_on_the_disk_all_is_undone(tmp
             "change": "written_value",
             "with": {"path": "/proc/sys/kernel/core_pattern", "before": "|/tmp/x"},
         },
-        {
-            "change": "written_value",
-            "with": {"path": "/proc/sys/vm/../../../etc/cron.d/x", "before": "x"},
-        },
+        *(
+            {"change": "written_value", "with": {"path": path, "before": "x"}}
+            for path in (
+                "/proc/sys/vm/../../../etc/cron.d/x",
+                "/proc/sys/kernel//core_pattern",
+                "/proc/sys/kernel/./core_pattern",
+                "/proc/sys/kernel/core_pattern/",
+            )
+        ),
         {
             "change": "linked_values",
             "with": {"values": [{"path": "/etc/hosts", "before": "x", "after": None}]},

@@ -22,10 +22,11 @@ _BY_NUMBER = Path("/sys/dev/block")
 _KERNEL_LOG = Path("/dev/kmsg")
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 _ROUTINE = re.compile("re-mounted|mounted filesystem|Mounting V|Ending clean mount")
-# Those that other machines write to as well, without this kernel's knowing at once.
+# Those that other machines, or the one that runs this one, write to as well, without this kernel's knowing at once.
 _NETWORK = frozenset(
     {
         *("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "coda", "ceph", "lustre", "gpfs", "beegfs", "pvfs2"),
+        *("9p", "virtiofs", "fuse.gcsfuse", "fuse.juicefs", "fuse.blobfuse", "fuse.blobfuse2", "fuse.mfs", "fuse.nfs"),
         *("fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.rclone", "fuse.davfs2", "davfs"),
     }
 )  # fmt: skip

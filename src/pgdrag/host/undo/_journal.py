@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from pgdrag.english import capital, without_controls
+from pgdrag.english import capital, printable, without_controls
 from pgdrag.errors import StorageError, UsageError
+from pgdrag.host.foreign_files import opened_foreign, read_foreign
 from pgdrag.host.guardian import guard
 from pgdrag.host.interrupts import uninterrupted
 from pgdrag.host.kernel_lock import KernelLock
@@ -42,7 +43,8 @@ class UndoJournal:
         self._warnings: dict[int, str] = {}
         with _storage_errors("read", directory):
             self._fd = _open(self.path)
-            found = Contents(self.path.read_bytes())
+            with opened_foreign(self.path, owner=os.geteuid()) as file:
+                found = Contents(file.read())
             self._steps = found.open_steps
             self._last_step = found.last_step
             self._unreadable = found.unreadable
@@ -110,11 +112,18 @@ class UndoJournal:
 
         Raises:
             PermissionError: the journal is another user's.
+            StorageError: it cannot be read, as it is no file.
         """
+        place = undo_directory(directory)
         try:
-            return bool((undo_directory(directory) / _FILE).read_bytes())
+            return bool(read_foreign(place / _FILE, 1, owner=os.geteuid()))
         except (FileNotFoundError, NotADirectoryError):
             return False
+        except PermissionError:
+            raise
+        except OSError:
+            with _storage_errors("read", place):
+                raise
 
     @property
     def path(self) -> Path:
@@ -192,7 +201,7 @@ class UndoJournal:
                     with contextlib.suppress(OSError):
                         os.ftruncate(self._fd, 0)
             elif not current.was_reported:
-                self._warnings[noted.step] = result.sentence
+                self._warnings[noted.step] = printable(result.sentence)
             return result
 
     def restore_all(
@@ -242,7 +251,7 @@ class UndoJournal:
                 OSError
             ):  # stderr may be closed: then the next process tells them
                 for sentence in self._warnings.values():
-                    os.write(2, f"{without_controls(sentence)}\n".encode(errors="replace"))
+                    os.write(2, f"{without_controls(sentence)}\n".encode())
                 self.take_warnings()
             self.release()
 
@@ -354,7 +363,8 @@ def _storage_errors(verb: str, directory: Path) -> Iterator[None]:
 
 
 def _open(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(path, flags, 0o600)
 
 
 def _write_all(fd: int, content: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,7 +86,8 @@ class LinkedValues(Change):
 
 def is_tunable(path: str) -> bool:
     """Whether a file is one of the kernel's that only tunes it, and starts no program."""
-    is_there = path.startswith(PLACES) and ".." not in path.split("/")
+    # Spelled otherwise it would be another text, but the same file.
+    is_there = path.startswith(PLACES) and os.path.normpath(path) == path
     return is_there and _PROGRAMS.fullmatch(path) is None
 
 
