@@ -11,8 +11,9 @@ import pytest
 from pgdrag.errors import DriverError, PgdragError, ServerLost, StorageError
 from pgdrag.model.events import ignore
 from pgdrag.servers.binaries import Binaries
-from pgdrag.servers.datasets import _load, dataset_key, target_for
+from pgdrag.servers.datasets import _load, dataset_key, let_in, target_for
 from pgdrag.workloads import all_workloads
+from pgdrag.workloads.command import Command
 
 BINARIES = Binaries(Path("/nowhere/bin"), "18.6", 180006, "installed", "none")
 
@@ -77,3 +78,27 @@ def test_a_workload_is_a_superuser_only_where_it_says_so(name: str) -> None:
         stronger = example.model_copy(update={"superuser": True})
         assert target_for(stronger, cluster) is superuser_target
         assert dataset_key(stronger, BINARIES) != dataset_key(example, BINARIES)
+
+
+@pytest.mark.parametrize("name", sorted(all_workloads()))
+def test_a_port_is_opened_only_where_a_workload_says_so(name: str) -> None:
+    target, opened = SimpleNamespace(user="load"), list[str]()
+    cluster: Any = SimpleNamespace(
+        target=target, open_tcp=opened.append, over_tcp=lambda target: ("by TCP", target)
+    )
+    example = all_workloads()[name].example()
+    let_in(example, cluster)
+    assert (opened, target_for(example, cluster)) == ([], target)
+    if "tcp" in type(example).model_fields:
+        by_tcp = example.model_copy(update={"tcp": True})
+        let_in(by_tcp, cluster)
+        assert (opened, target_for(by_tcp, cluster)) == (["load"], ("by TCP", target))
+        # The way in leaves no trace in the tables.
+        assert dataset_key(by_tcp, BINARIES) == dataset_key(example, BINARIES)
+
+
+def test_a_report_shows_what_was_given_of_a_command() -> None:
+    shown = Command.words(Command(command="x", pattern="(?P<tps>5)", overtime_s=0).model_dump())
+    assert "overtime_s = 0" in shown
+    for name in ("tcp", "superuser", "setup", "environment"):
+        assert name not in shown

@@ -119,7 +119,8 @@ class Command(Workload):
     @classmethod
     def words(cls, parameters: Mapping[str, object]) -> str:
         """Return what was given, and what the figures of a known program count."""
-        given = {key: value for key, value in parameters.items() if value not in ("", [], {}, None)}
+        absent = ("", [], (), {}, None)
+        given = {x: y for x, y in parameters.items() if y not in absent and y is not False}
         profile = PROFILES.get(str(parameters.get("profile")))
         counts = f". What it counts: {profile.counts}" if profile else ""
         return super().words(given) + counts
