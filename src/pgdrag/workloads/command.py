@@ -119,7 +119,7 @@ class Command(Workload):
     @classmethod
     def words(cls, parameters: Mapping[str, object]) -> str:
         """Return what was given, and what the figures of a known program count."""
-        absent = ("", [], (), {}, None)
+        absent: tuple[object, ...] = ("", [], (), {}, None)
         given = {x: y for x, y in parameters.items() if y not in absent and y is not False}
         profile = PROFILES.get(str(parameters.get("profile")))
         counts = f". What it counts: {profile.counts}" if profile else ""
