@@ -68,10 +68,6 @@ def test_one_role_comes_in_with_its_password_and_nobody_else(any_cluster: Cluste
     assert connect(any_cluster.over_tcp(any_cluster.target))[0] == any_cluster.load_role
 
 
-def test_without_being_asked_a_server_listens_nowhere(running_cluster: Cluster) -> None:
-    assert listening(running_cluster) == []
-
-
 COMMAND = """
 set -e
 test "$PGHOST" = 127.0.0.1
