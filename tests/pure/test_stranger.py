@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -195,6 +196,9 @@ def test_remembered_consent_of_others_counts_nothing(home: Path) -> None:
     assert path.is_relative_to(home / "config")
     assert path.stat().st_mode & 0o777 == 0o600
     path.chmod(0o666)
+    assert not Remembered().includes(needed)
+    path.unlink()
+    os.mkfifo(path, 0o600)  # as in the home of another user, whom root looks after
     assert not Remembered().includes(needed)
 
 

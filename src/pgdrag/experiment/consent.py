@@ -108,7 +108,7 @@ class Remembered:
 
     def _known(self) -> frozenset[str]:
         with contextlib.suppress(OSError):
-            fd = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)
+            fd = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with os.fdopen(fd, encoding="utf-8", errors="replace") as file:
                 found = os.fstat(file.fileno())
                 # One that others may write, or that was written by another user, is nobody's consent.
