@@ -9,6 +9,7 @@
 #   make aa        compare a server with itself, twenty times: half an hour
 #   make lint      formatters, linters, type checker, layers
 #   make docs      write again what is generated in docs/reference
+#   make claims    write the table of all published figures and their answers, from this machine's runs
 #   make clean     remove what was built (not your runs: see "pgdrag clean")
 
 PYTHON ?= python3
@@ -16,7 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*.egg-info/*' | sed 's/ /\\ /g')
 
-.PHONY: run test test-contained bench simulate aa torture lint format docs clean update-goldens
+.PHONY: claims run test test-contained bench simulate aa torture lint format docs clean update-goldens
 
 run: $(VENV)/installed
 	$(BIN)/pgdrag run slow-42k --scale demo
@@ -79,6 +80,11 @@ REPORT_SCHEMA := docs/reference/report.schema.json
 docs: $(VENV)/installed
 	$(BIN)/pgdrag check --schema > $(SCHEMA).new && mv $(SCHEMA).new $(SCHEMA)
 	$(BIN)/pgdrag report --schema > $(REPORT_SCHEMA).new && mv $(REPORT_SCHEMA).new $(REPORT_SCHEMA)
+
+CLAIMS := docs/studies/claims.md
+
+claims: $(VENV)/installed
+	$(BIN)/pgdrag claims --format markdown > $(CLAIMS).new && mv $(CLAIMS).new $(CLAIMS)
 
 update-goldens: $(VENV)/installed-dev
 	PGDRAG_UPDATE_GOLDENS=1 $(BIN)/python -m pytest -q tests/golden

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from analysis_runs import run_of, rung, setting, three_of
 from pgdrag.experiment import shipped_experiments
@@ -11,7 +12,8 @@ from pgdrag.findings.every_claim import every_claim
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Answer
 from pgdrag.model import RunRecord, Study
-from pgdrag.report.claims_page import ClaimedStudy, claims_page
+from pgdrag.report.claims_page import TITLE, ClaimedStudy, claims_page
+from pgdrag.report.document import Paragraph
 from pgdrag.report.markdown import blocks_as_markdown
 
 RUNGS = [rung("A0", 7000.0), rung("A1", 1000.0, added=[setting("shared_buffers", "8MB")])]
@@ -43,7 +45,7 @@ def test_without_a_run_every_claim_is_there_with_the_reason() -> None:
     claims = ClaimedStudy.of(now(), []).claims
     assert [x.claim.answer for x in claims] == [Answer.UNTESTABLE] * 2
     assert all("not run" in x.claim.why for x in claims)
-    text = blocks_as_markdown(claims_page([ClaimedStudy.of(now(), [])]))
+    text = blocks_as_markdown(TITLE, claims_page([ClaimedStudy.of(now(), [])]))
     assert "42 times slower" in text
     assert "no run" in text
 
@@ -55,6 +57,22 @@ def test_every_figure_of_the_catalogue_has_a_row() -> None:
         rows = [x.claim.text for x in ClaimedStudy.of(study, []).claims]
         assert len(rows) == len(set(rows)), "two figures have the same words"
         assert {claim.text for claim in study.claims} <= set(rows)
+
+
+def escaped(text: str) -> str:
+    return blocks_as_markdown("", [Paragraph(f"> {text}")]).partition("> ")[2].strip()
+
+
+def test_the_table_in_the_documents_has_every_figure() -> None:
+    """Its answers are those of one machine's runs, but no figure may be missing."""
+    page = (Path(__file__).parents[2] / "docs/studies/claims.md").read_text(encoding="utf-8")
+    missing = [
+        f"{name}: {row.claim.text}"
+        for name, experiment in shipped_experiments().items()
+        for row in ClaimedStudy.of(experiment.study(experiment.default_scale), []).claims
+        if escaped(row.claim.text) not in page
+    ]
+    assert missing == [], "run: make claims"
 
 
 def test_steps_are_claims_of_a_ladder_alone() -> None:

@@ -11,7 +11,9 @@ from pgdrag.designs import Design
 from pgdrag.experiment.formats import Format
 from pgdrag.factors import Example
 from pgdrag.horizon.holders import Holder
+from pgdrag.model.claims import StatedClaim
 from pgdrag.report.sections import Section
+from pgdrag.testing.conformance_claims import ClaimConformance
 from pgdrag.testing.conformance_collectors import CollectorConformance
 from pgdrag.testing.conformance_designs import DesignConformance
 from pgdrag.testing.conformance_factors import FactorConformance
@@ -23,6 +25,7 @@ from pgdrag.workloads import Workload
 from pgdrag_demo.ballast import Ballast
 from pgdrag_demo.environment import EnvironmentFile
 from pgdrag_demo.free_space import FreeSpace, FreeSpaceCollector, FreeSpaceSection
+from pgdrag_demo.latency import LatencyClaim
 from pgdrag_demo.lookup import Lookup
 from pgdrag_demo.sandwich import Sandwich, SandwichSection
 from pgdrag_demo.serializable import SerializableHolder
@@ -63,6 +66,12 @@ class TestEnvironmentFile(FormatConformance):
     @pytest.fixture
     def format_class(self) -> type[Format]:
         return EnvironmentFile
+
+
+class TestLatencyClaim(ClaimConformance):
+    @pytest.fixture
+    def kind(self) -> type[StatedClaim]:
+        return LatencyClaim
 
 
 class TestSections(SectionConformance):

@@ -31,7 +31,7 @@ def claims(
     """
     from pgdrag.cli.place import open_journal, stdout
     from pgdrag.experiment import load_experiment, shipped_experiments
-    from pgdrag.report.claims_page import ClaimedStudy, claims_page
+    from pgdrag.report.claims_page import TITLE, ClaimedStudy, claims_page
     from pgdrag.report.markdown import blocks_as_markdown
     from pgdrag.report.terminal import print_blocks
 
@@ -44,6 +44,6 @@ def claims(
     if json:
         print_json({one.study.name: one.claims for one in answered})
     elif format == "markdown":
-        print_document(blocks_as_markdown(claims_page(answered)))
+        print_document(blocks_as_markdown(TITLE, claims_page(answered)))
     else:
         print_blocks(claims_page(answered), stdout())

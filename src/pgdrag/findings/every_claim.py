@@ -16,7 +16,8 @@ from pgdrag.findings.decay.findings import share_words
 from pgdrag.findings.series_claims import OrderingFinding, SeriesClaimFinding
 from pgdrag.findings.values import Answer, ClaimFinding, Findings, TreatmentFinding
 from pgdrag.findings.wording import published_words, slowdown_words
-from pgdrag.units import format_duration, format_rate
+from pgdrag.model import Claim
+from pgdrag.units import format_duration, format_number, format_rate
 
 
 def every_claim(findings: Findings) -> tuple[AnsweredClaim, ...]:
@@ -66,17 +67,12 @@ def _of_rung(findings: Findings, rung: TreatmentFinding) -> Iterator[AnsweredCla
         text = f"{rate}{published_words(claim.published)} than {reference}"
         yield _row("slowdown", text, (reference, name), published.source, claim)
     series = rung.get(SeriesClaimFinding)
-    if series is not None and series.trend is not None:
-        seen = series.found_trend or "no window is long enough"
+    if published.trend is not None:
+        answer = Answer.UNTESTABLE if series is None or series.trend is None else series.trend
+        seen = "" if series is None or series.found_trend is None else series.found_trend
+        why = "" if seen else rung.state if series is None else "no window is long enough"
         yield AnsweredClaim(
-            "course",
-            f"{series.published_trend}",
-            (name,),
-            published.source,
-            False,
-            series.trend,
-            seen,
-            "",
+            "course", _trend_words(published), (name,), published.source, False, answer, seen, why
         )
     if series is not None and series.ratio is not None and series.published_ratio is not None:
         change = f"{(series.published_ratio - 1) * 100:+.0f} %"
@@ -85,6 +81,13 @@ def _of_rung(findings: Findings, rung: TreatmentFinding) -> Iterator[AnsweredCla
         yield AnsweredClaim(
             "course", text, (name,), published.source, False, series.ratio, found, ""
         )
+
+
+def _trend_words(published: Claim) -> str:
+    rates = [format_number(per_s, significant=5) for _, per_s in published.series]
+    if not rates and published.tps is not None:
+        rates = [format_number(published.tps, significant=5)]
+    return f"{published.trend}: {listed(rates)}/s" if rates else f"{published.trend}"
 
 
 def _rung_before(findings: Findings, rung: TreatmentFinding) -> str:

@@ -15,6 +15,7 @@ from pgdrag.model import Host, RunRecord, Study
 from pgdrag.report.cells import answer_tone, answer_words, found_cell
 from pgdrag.report.document import Block, Cell, Heading, Paragraph, Tone, table_of
 
+TITLE = "Published figures and their answers"
 _MOST_RUNS = 10  # of an experiment are read, the newest first
 _NO_HOST = Host("", 0, 0, "", "")
 
@@ -61,6 +62,11 @@ class ClaimedStudy:
 
 def claims_page(studies: Sequence[ClaimedStudy]) -> Iterator[Block]:
     """Yield a table a study: each figure, what was found, and the answer or the reason why there is none."""
+    yield Paragraph(
+        "Each figure is answered by the newest run of its experiment on one machine that can answer it; docs/method.md "
+        "says how. Written by: pgdrag claims.",
+        Tone.MUTED,
+    )
     for one in studies:
         study, source = one.study, one.study.source
         yield Heading(study.name, study.title)

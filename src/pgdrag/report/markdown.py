@@ -29,9 +29,10 @@ def render_markdown(findings: Findings) -> str:
     return without_controls("\n\n".join(lines)) + "\n"
 
 
-def blocks_as_markdown(blocks: Iterable[Block]) -> str:
-    """Return parts of a report in the same way."""
-    return without_controls("\n\n".join(x for block in blocks for x in _paragraphs(block))) + "\n"
+def blocks_as_markdown(title: str, blocks: Iterable[Block]) -> str:
+    """Return parts of a report in the same way, as a page of their own."""
+    lines = [f"# {_escape(title)}", *(x for block in blocks for x in _paragraphs(block))]
+    return without_controls("\n\n".join(lines)) + "\n"
 
 
 def _paragraphs(block: Block) -> Iterator[str]:  # noqa: C901 (an arm a kind)
