@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
+import psycopg
 import pytest
 
 from conftest import TELLING_VERSIONS
@@ -26,8 +26,11 @@ CHECK_S = 60.0
 NOTHING = Measurement(1.0, "deadline", {}, {}, (), DriverCost(0.0, 0.0))
 Form = Literal["functions", "scripts"]
 FORMS: tuple[Form, ...] = ("functions", "scripts")
-STATE = """SELECT (SELECT sum(abalance::bigint * aid) FROM pgbench_accounts),
-    (SELECT array_agg(aid || ' ' || tid || ' ' || delta ORDER BY aid, tid) FROM pgbench_history)"""
+# What a transaction has read and written by now, table by table.
+WORK = """SELECT relname::text, seq_scan, coalesce(idx_scan, 0), n_tup_ins, n_tup_upd FROM pg_stat_xact_user_tables
+    WHERE relname LIKE 'pgbench%' ORDER BY relname"""
+ADD = "UPDATE pgbench_{0} SET {1}balance = {1}balance + 11 WHERE {1}id = 1"
+NOTE = "INSERT INTO pgbench_history (tid, bid, aid, delta) SELECT 1, 1, 5, 500 FROM generate_series(1, {})"
 
 
 @pytest.fixture(params=TELLING_VERSIONS)
@@ -45,34 +48,36 @@ def loaded(
         yield cluster
 
 
-def as_pgbench_runs_it(form: Form, cluster: Cluster, binaries: Binaries, directory: Path) -> object:
-    """Let one client of pgbench run 200 transactions, and return what is in the tables then."""
-    scripts = []
-    for script in Scenarios(sent_as=form).job()["scripts"]:
-        path = directory / f"{form}-{script['name']}.sql"
-        path.write_text(script["text"], encoding="utf-8")
-        scripts.append(f"--file={path}@{script['weight']}")
-    target = cluster.target
-    place = ("-h", target.host, "-p", str(target.port), "-U", target.user, target.database)
-    options = ("-n", "-M", "prepared", "-s", "1", "-c", "1", "-t", "200", "--random-seed=7")
-    command = [binaries.bin_dir / "pgbench", *options, *scripts, *place]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert "actually processed: 200/200" in ended.stdout, ended.stderr
-    with cluster.connect() as connection:
-        state = connection.execute(STATE).fetchone()
-        connection.execute("UPDATE pgbench_accounts SET abalance = 0 WHERE abalance <> 0")
-        connection.execute("TRUNCATE pgbench_history")
-    return state
+def work_of(connection: psycopg.Connection, statements: Sequence[tuple[str, str]]) -> object:
+    """Run a transaction's statements, each with its values, and return what that took; it is rolled back."""
+
+    def work() -> dict[str, tuple[int, ...]]:
+        return {name: tuple(counts) for name, *counts in connection.execute(WORK).fetchall()}
+
+    with connection.transaction(force_rollback=True):
+        before = work()
+        for text, values in statements:
+            connection.execute(f"PREPARE one AS {text.rstrip().rstrip(';')}".encode())
+            connection.execute(f"EXECUTE one{values}".encode())
+            connection.execute("DEALLOCATE one")
+        return {x: [a - b for a, b in zip(y, before[x], strict=True)] for x, y in work().items()}
 
 
 def test_functions_and_plain_statements_do_the_same_work(
-    loaded: Cluster, binaries: Binaries, tmp_path: Path
+    loaded: Cluster, bench: ServerTrialRunner
 ) -> None:
-    functions, scripts = (as_pgbench_runs_it(x, loaded, binaries, tmp_path) for x in FORMS)
-    assert functions == scripts
-    assert isinstance(functions, tuple)
-    assert functions[0] > 0
-    assert len(functions[1]) > 5
+    told: dict[str, list[tuple[str, str]]] = {}
+    for one in Scenarios().sends(bench.driver, seed=7):
+        values = ", ".join(str(value) for value in one.values)
+        if one.text.rstrip(";") not in ("BEGIN", "END"):
+            told.setdefault(one.transaction, []).append((one.text, f"({values})" if values else ""))
+    assert list(told) == ["select", "update", "insert"]
+    # What it sends has one row of the thousand.
+    told["insert"] += 999 * told["insert"][-1:]
+    with loaded.connect() as connection:
+        for name, statements in told.items():
+            called = work_of(connection, [(f"SELECT scenario_{name}()", "")])
+            assert called == work_of(connection, statements), name
 
 
 def test_the_driver_runs_both_forms_and_they_leave_the_tables_consistent(
@@ -87,16 +92,39 @@ def test_the_driver_runs_both_forms_and_they_leave_the_tables_consistent(
         assert workload.violations(bench.driver, loaded.target, measured, timeout_s=CHECK_S) == ()
 
 
+def test_each_scenario_runs_in_sessions_of_its_own(
+    loaded: Cluster, bench: ServerTrialRunner
+) -> None:
+    workload = Scenarios.model_validate({"weights": {"select": 1, "update": 0, "insert": 1}})
+    alone = LoadProfile(connections=1, warm_up_s=0, measure_s=0.5, budget_s=5, min_commits=1)
+    committed = []
+    for load in (alone, replace(alone, connections=2)):
+        with workload.driving(
+            bench.driver, loaded.target, load, seed=7, listen=lambda line: None
+        ) as under_way:
+            under_way.warm_up()
+            measured = under_way.measure()
+        assert measured.total.failed == 0, measured.errors
+        committed.append({x for x, y in measured.transactions.items() if y.committed})
+        assert workload.violations(bench.driver, loaded.target, measured, timeout_s=CHECK_S) == ()
+    # By weight alone one session would have drawn both.
+    assert committed == [{"select"}, {"select", "insert"}]
+
+
 @pytest.mark.parametrize(
     ("damage", "condition"),
     [
-        ("UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = 97 * 3", None),
-        ("UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = 5", "accounts"),
-        ("DELETE FROM pgbench_accounts WHERE aid = 5", "accounts"),
-        ("INSERT INTO pgbench_history (tid, bid, aid, delta) VALUES (1, 1, 5, 5)", "history"),
-        ("INSERT INTO pgbench_history (tid, bid, aid, delta) VALUES (1, 1, 5, 6)", None),
-        ("INSERT INTO pgbench_history (tid, bid, aid, delta) VALUES (11, 1, 5, 6)", "history"),
-        ("UPDATE pgbench_branches SET bbalance = 1", "branches_and_tellers"),
+        (
+            f"{ADD.format('accounts', 'a')}; {ADD.format('tellers', 't')}; {ADD.format('branches', 'b')}",
+            None,
+        ),
+        (ADD.format("accounts", "a"), "balances"),
+        (f"{ADD.format('accounts', 'a')}; {ADD.format('tellers', 't')}", "balances"),
+        ("DELETE FROM pgbench_accounts WHERE aid = 5", "balances"),
+        ("UPDATE pgbench_tellers SET tid = 11 WHERE tid = 1", "balances"),
+        (NOTE.format(2000), None),
+        (NOTE.format(1999), "history"),
+        (f"{NOTE.format(1000)}; UPDATE pgbench_history SET bid = 2", "history"),
     ],
 )
 def test_what_no_scenario_does_is_a_violation(

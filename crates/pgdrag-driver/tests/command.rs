@@ -42,6 +42,17 @@ fn with(mut job: Value, path: &str, value: Value) -> Value {
     job
 }
 
+/// A job of two scripts that names the script of each client.
+fn with_clients(clients: &[usize]) -> String {
+    let script = |name: &str| json!({"name": name, "text": "SELECT 1;", "weight": 1});
+    let workload = json!({
+        "kind": "pgbench", "scripts": [script("a"), script("b")], "statements": "simple", "variables": {},
+        "scale": 1, "max_tries": 1, "allow_shell": false, "time_statements": false, "clients": clients,
+        "tables": null,
+    });
+    with(job(1), "/workload", workload).to_string()
+}
+
 fn start(line: &str) -> Child {
     let mut driver = start_open(line);
     drop(driver.stdin.take());
@@ -279,6 +290,14 @@ fn a_job_that_cannot_be_understood_is_one_error_line_and_status_2() {
             )
             .to_string(),
             r#"key "workload.wait_scale" must be 0 unless"#,
+        ),
+        (
+            with_clients(&[0, 2]),
+            r#"key "workload.clients" must name scripts by their index, below 2, not 2"#,
+        ),
+        (
+            with_clients(&[0]),
+            r#"key "workload.clients" must have as many scripts as "run.connections", 2, not 1"#,
         ),
         (with(job(1), "/workload", json!({"kind": "x"})).to_string(), "unknown variant `x`"),
         (with(job(1), "/seed", json!(-1)).to_string(), "invalid value: integer `-1`, expected u64"),

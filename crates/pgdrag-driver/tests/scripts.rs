@@ -119,6 +119,23 @@ fn each_statement_is_timed_where_the_job_says_so() {
 }
 
 #[test]
+fn a_client_runs_its_own_script_throughout_where_the_job_names_it() {
+    run(async {
+        let claim = "a_client_runs_its_own_script_throughout_where_the_job_names_it";
+        let Some(server) = Server::start(claim).await else { return };
+        let mut conn = server.connect().await;
+        conn.simple("CREATE TABLE seen (client int, script text)").await.expect("a table");
+        let [a, b] = ["a", "b"].map(|it| format!("INSERT INTO seen VALUES (:client_id, '{it}');"));
+        let job = scripts("prepared", &[("a", &a, 1), ("b", &b, 0)]);
+        let done = done(&server, 4, with(job, "clients", json!([0, 1, 1, 0]))).await;
+        let done = done.expect("a run");
+        assert!(count(&done, "a", "committed") > 1 && count(&done, "b", "committed") > 1);
+        let seen = "SELECT string_agg(DISTINCT client || script, ' ') FROM seen";
+        assert_eq!(one_text(&mut conn, seen).await, "0a 1b 2b 3a");
+    });
+}
+
+#[test]
 fn combined_queries_assign_the_last_row_or_each_one_s() {
     run(async {
         let claim = "combined_queries_assign_the_last_row_or_each_one_s";

@@ -196,7 +196,7 @@ impl Job {
             workload.check()?;
             if let Some(run) = &self.run {
                 run.check()?;
-                workload.check_pacing(run.pacing)?;
+                workload.check_run(run)?;
             }
         }
         self.watch.map_or(Ok(()), WatchJob::check)?;
@@ -235,10 +235,10 @@ impl WorkloadJob {
         }
     }
 
-    fn check_pacing(&self, pacing: Pacing) -> Result<(), String> {
+    fn check_run(&self, run: &RunJob) -> Result<(), String> {
         match self {
-            Self::Tpcc(tpcc) => tpcc.check_pacing(pacing),
-            Self::Pgbench(_) => Ok(()),
+            Self::Tpcc(tpcc) => tpcc.check_pacing(run.pacing),
+            Self::Pgbench(pgbench) => pgbench.check_connections(run.connections),
         }
     }
 }

@@ -24,6 +24,9 @@ pub struct PgbenchJob {
     pub allow_shell: bool,
     /// Whether the latency of each statement is told.
     pub time_statements: bool,
+    /// By a client's number: the script that it runs throughout, as an index; empty: each client draws.
+    #[serde(default)]
+    pub clients: Vec<usize>,
     /// Variables whose values are summed over the server's transactions that commit.
     #[serde(default)]
     pub sums: Vec<String>,
@@ -76,10 +79,27 @@ impl PgbenchJob {
                 ));
             }
         }
+        if let Some(unknown) = self.clients.iter().find(|script| **script >= self.scripts.len()) {
+            return Err(format!(
+                r#"key "workload.clients" must name scripts by their index, below {}, not {unknown}"#,
+                self.scripts.len()
+            ));
+        }
         let sum: u64 = self.scripts.iter().map(|script| u64::from(script.weight)).sum();
         if sum == 0 && !self.scripts.is_empty() {
             return Err(r#"key "workload.scripts" must have weights with a sum above 0"#.into());
         }
         Ok(())
+    }
+
+    /// Refuses clients of which nobody says what they run.
+    pub(crate) fn check_connections(&self, connections: u32) -> Result<(), String> {
+        let named = self.clients.len();
+        if named == 0 || named == connections as usize {
+            return Ok(());
+        }
+        Err(format!(
+            r#"key "workload.clients" must have as many scripts as "run.connections", {connections}, not {named}"#
+        ))
     }
 }

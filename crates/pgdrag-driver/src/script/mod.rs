@@ -87,7 +87,13 @@ impl Workload for Scripts {
     }
 
     fn weights(&self) -> Vec<f64> {
-        self.shared.job.scripts.iter().map(|script| f64::from(script.weight)).collect()
+        let PgbenchJob { scripts, clients, .. } = &self.shared.job;
+        if clients.is_empty() {
+            return scripts.iter().map(|script| f64::from(script.weight)).collect();
+        }
+        let mut counts = vec![0.0; scripts.len()];
+        clients.iter().for_each(|script| counts[*script] += 1.0);
+        counts
     }
 
     fn statements(&self) -> Vec<StatementName> {

@@ -19,6 +19,8 @@ pub struct Terminal {
     shared: Arc<Shared>,
     client: Client,
     choice: Generator,
+    /// What it runs throughout, where it draws nothing.
+    own: Option<usize>,
     /// Whether the drawn script has been begun before, so that this is a retry.
     has_begun: bool,
     /// Whether this attempt has sent something.
@@ -50,10 +52,12 @@ impl Terminal {
     ) -> Result<Self, Error> {
         let client = shared.client(number, draws.functions, draws.default_seed);
         let account = shared.sums.open();
+        let own = shared.job.clients.get(number as usize).copied();
         let mut terminal = Self {
             shared,
             client,
             choice: draws.choice,
+            own,
             has_begun: false,
             has_sent: false,
             statements: Vec::new(),
@@ -284,8 +288,10 @@ fn assign(client: &mut Client, targets: &[Option<Slot>], row: &Row<'_>) {
 
 impl workload::Terminal for Terminal {
     fn draw(&mut self) -> usize {
-        let choice = self.shared.choice.as_ref().expect("a run has scripts with weights");
-        let script = choice.draw(&mut self.choice);
+        let script = self.own.unwrap_or_else(|| {
+            let choice = self.shared.choice.as_ref().expect("a run has scripts with weights");
+            choice.draw(&mut self.choice)
+        });
         self.client.begin(script);
         self.has_begun = false;
         script
