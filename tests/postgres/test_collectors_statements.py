@@ -9,7 +9,7 @@ from watching import make_table, run_in_session, start, watching
 
 from pgdrag.collectors import Observer
 from pgdrag.collectors.statements import Statements
-from pgdrag.model.recordings import Recordings, StatementUse
+from pgdrag.model.recordings import CALLS, ROWS, Recordings, StatementUse
 from pgdrag.servers.cluster import Cluster
 from pgdrag.testing.conformance_collectors import window
 
@@ -72,11 +72,19 @@ def test_neither_what_came_before_nor_pgdrags_own_statements_are_told(
         observer = Observer(any_cluster, connection)
         collector.before(observer)
         observer.query("SELECT count(*) FROM pg_class")
+        collector.sample(observer)
         run_in_session(any_cluster, "SELECT 1")
+        collector.sample(observer)
+        collector.sample(observer)
         collector.after(observer)
     assert [(use.query, use.calls) for use in recordings_of(collector).of(StatementUse)] == [
         ("SELECT $1", 1)
     ]
+    calls, rows = recordings_of(collector).series
+    assert (calls.name, rows.name) == (CALLS, ROWS)
+    assert calls.values == rows.values
+    assert calls.values[0] > 0
+    assert calls.values[1] == 0
 
 
 def test_the_workloads_database_gets_no_extension(running_or_not: Cluster) -> None:

@@ -16,8 +16,11 @@ from pgdrag.findings.expecto.findings import WAIT_SERIES, ExpectoFinding
 from pgdrag.findings.expecto.published import (
     angle_deg,
     band,
+    counted_over,
+    is_significant,
     operational_speeds,
     pearson,
+    rounded,
     smoothed_correlation,
     trailing_medians,
 )
@@ -37,6 +40,10 @@ def waiting(wait_type: str, *sessions: float, per_second: int = 1) -> Series:
     return Series(WAIT_SERIES[wait_type], wait_type, "count", times, sessions)
 
 
+def per_second(name: str, *rates: float) -> Series:
+    return Series(name, name, "1/s", tuple(at + 1.0 for at in range(len(rates))), rates)
+
+
 def view(samples: tuple[Sample, ...], *series: Series) -> ExpectoFinding:
     found = expecto_finding(samples, Recordings(series))
     assert found is not None
@@ -49,17 +56,53 @@ def array(*values: float) -> np.ndarray:
 
 def test_operational_speed_is_the_mean_of_trailing_medians_a_minute() -> None:
     # A third of six intervals: medians of 1 and 3, 3 and 5, 5 and 1, 1 and 1, 1 and 7.
-    found = operational_speeds(seconds(1, 3, 5, 1, 1, 7))
+    found = operational_speeds(seconds(1, 3, 5, 1, 1, 7), Recordings())
     assert found is not None
     assert found.per_min == (120, 240, 180, 60, 240)
     assert (found.times_s, found.window_s) == ((2, 3, 4, 5, 6), 2)
     assert found.mean_per_min == 168
-    assert operational_speeds(seconds(1, 3)) is None
+    assert operational_speeds(seconds(1, 3), Recordings()) is None
+
+
+def test_operational_speed_is_of_calls_and_rows_where_statements_were_counted() -> None:
+    counted = Recordings((per_second("calls_per_s", 1, 3, 5), per_second("rows_per_s", 10, 10, 40)))
+    found = operational_speeds(seconds(9, 9, 9), counted)
+    assert found is not None
+    assert (found.per_min, found.source) == ((660, 780, 2700), "statements")
+    # Of one in two intervals it is not enough to know them.
+    half = Recordings((per_second("calls_per_s", 1, 3), per_second("rows_per_s", 10, 10)))
+    found = operational_speeds(seconds(9, 9, 9, 9), half)
+    assert found is not None
+    assert (set(found.per_min), found.source) == ({540}, "commits")
+
+
+def test_a_rate_read_at_other_moments_than_the_drivers_is_shared_out_by_time() -> None:
+    # Read at 0.5, 1.5 and 2.5 s: half of the first second's calls came at 2, half at 4 a second.
+    times = (0.5, 1.5, 2.5)
+    calls = Series("calls_per_s", "", "1/s", times, (2, 4, 8))
+    rows = Series("rows_per_s", "", "1/s", times, (0, 0, 0))
+    found = counted_over(seconds(1, 1, 1), Recordings((calls, rows)))
+    assert found.calls.tolist() == [60 * 3, 60 * 6, 60 * 8]
+
+
+def test_a_trial_of_two_hours_is_read_by_the_minute_over_an_hour() -> None:
+    found = operational_speeds(seconds(*[2] * 3600, *[4] * 3600), Recordings())
+    assert found is not None
+    assert (found.interval_s, found.window_s, len(found.per_min)) == (60, 3660, 60)
+    # Of 61 minutes the median is the latter rate from the 31st of them on.
+    assert found.per_min.count(120) == found.per_min.count(240) == 30
+    assert found.times_s[0] == 3660
 
 
 def test_a_trailing_median_covers_a_value_and_those_before_it() -> None:
     assert trailing_medians(array(5, 1, 9, 2, 2), 3).tolist() == [5, 2, 2]
     assert trailing_medians(array(4, 3, 8), 1).tolist() == [4, 3, 8]
+
+
+def test_what_was_not_seen_is_no_value_of_a_median() -> None:
+    nothing = math.nan
+    seen = array(nothing, 7, nothing, nothing, nothing, 1)
+    assert trailing_medians(seen, 3).tolist() == [7, 7, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -95,19 +138,44 @@ def test_a_series_that_only_rises_has_the_steepest_angle_however_little_it_rises
     ("weighted", "name"),
     [
         (0.0, "negligible"),
-        (-0.009, "negligible"),
+        (-0.9, "negligible"),  # what falls with the waits is not looked at
         (0.01, "low"),
-        (-0.04, "medium"),
+        (0.04, "medium"),
         (0.1, "high"),
-        (-0.2, "critical"),
-        (-1.0, "critical"),
+        (0.2, "critical"),
+        (1.0, "critical"),
     ],
 )
-def test_a_band_goes_by_the_size_of_the_weighted_correlation(weighted: float, name: str) -> None:
+def test_a_band_goes_by_the_weighted_correlation(weighted: float, name: str) -> None:
     assert band(weighted) == name
 
 
-def test_waitings_are_the_sum_of_medians_and_a_types_share_is_its_part_of_them(
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.195, 0.2), (0.005, 0.01), (-0.005, -0.01), (0.0149, 0.01)]
+)
+def test_hundredths_are_rounded_as_sql_rounds_them(value: float, shown: float) -> None:
+    assert rounded(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("r", "n", "passes"),
+    [
+        (0.36, 31, True),  # 2/√31
+        (0.35, 31, False),
+        (0.36, 30, False),  # 3/√30 of no more than 30
+        (0.55, 30, True),
+        (0.17, 101, True),  # 1.65/√101, and t is 1.72
+        (0.16, 101, False),
+        (0.99, 10, False),
+        (1.0, 11, True),
+        (-1.0, 200, False),
+    ],
+)
+def test_both_of_pg_expectos_tests_are_to_be_passed(r: float, n: int, passes: bool) -> None:
+    assert is_significant(r, n) is passes
+
+
+def test_a_type_is_weighed_by_its_share_of_all_waits_with_which_it_is_correlated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # In windows of one interval medians are the values.
@@ -117,17 +185,21 @@ def test_waitings_are_the_sum_of_medians_and_a_types_share_is_its_part_of_them(
         seconds(*rates),
         waiting("IO", *[3.0, 6.0] * 6),
         waiting("Lock", *[1.0] * 12),
+        waiting("LWLock", *[2.0, 1.5] * 6),
     )
     assert found.window == 1
+    assert found.counted == "commits"
     assert found.speed_per_min == pytest.approx(95 * 60)
-    assert found.waitings == pytest.approx(4.5 + 1)
-    io, lock = found.wait_types
-    assert (io.wait_type, lock.wait_type) == ("IO", "Lock")
-    assert io.share == pytest.approx(4.5 / 5.5)
+    # All waits are 6 and 8.5, the middle of which is 7.25; of IO it is 4.5, of LWLock 1.75.
+    assert found.waitings == pytest.approx(7.25)
+    io, lwlock, lock = found.wait_types
+    assert (io.wait_type, lwlock.wait_type, lock.wait_type) == ("IO", "LWLock", "Lock")
+    assert io.share == pytest.approx(4.5 / 7.25)
     assert io.published is not None
-    assert io.published.r == pytest.approx(-1)
-    assert io.weighted == pytest.approx(-4.5 / 5.5)
-    assert io.band == "critical"
+    assert io.published.r == pytest.approx(1)
+    assert (io.weighted, io.r2, io.band) == (0.62, 1.0, "critical")
+    # What falls where waits rise has a weight, and no band.
+    assert (lwlock.weighted, lwlock.r2, lwlock.band) == (-0.24, 1.0, None)
     # What never changes goes with nothing.
     assert (lock.published, lock.weighted, lock.band, lock.sound, lock.q) == (None,) * 5
 
@@ -136,11 +208,14 @@ def test_the_window_is_a_third_of_the_trial() -> None:
     assert view(seconds(*range(100, 130)), waiting("IO", *range(30))).window == 10
 
 
-def test_a_type_seen_in_fewer_than_half_of_the_intervals_vanishes_from_the_published_view() -> None:
+def test_a_type_seen_in_few_intervals_has_the_median_of_those() -> None:
     rare = [0.0, 0.0, 5.0] * 10
     found = view(seconds(*range(100, 130)), waiting("IO", *range(30)), waiting("Lock", *rare))
     lock = found.wait_types[-1]
-    assert (lock.wait_type, lock.share, lock.weighted) == ("Lock", 0.0, None)
+    # The medians of all waits are those of IO, 4.5 to 24.5, and 5.
+    assert lock.wait_type == "Lock"
+    assert lock.share == pytest.approx(5 / (14.75 + 5), abs=0.01)
+    assert (lock.published, lock.weighted) == (None, None)
     assert lock.sessions == pytest.approx(5 / 3)
     assert lock.sound is not None
 
@@ -247,5 +322,5 @@ def test_the_time_a_change_added_is_shown_beside_the_waits_of_that_type() -> Non
         results.append(replace(one, recordings=waits))
     text = render_markdown(find(run_of([rung("A0"), rung("A1")], results)))
     shown = text.partition("Wait types on A1")[2]
-    assert "| **IO** (1.5 sessions) | 100 % | – | – | – | – | 100 % |" in shown
+    assert "| **IO** (1.5 sessions) | 100 % | – | – | – | – | – | 100 % |" in shown
     assert "-90.0 % (against A0; no interval)" in text

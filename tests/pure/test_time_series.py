@@ -215,7 +215,7 @@ def test_operational_speed_is_drawn_where_it_was_published_and_says_that_it_is_s
     panels = recording_of(drawn, 10).panels
     assert [panel.title for panel in panels][:2] == [
         "Throughput",
-        "Operational speed as pg_expecto defines it (trailing medians over 1 s)",
+        "Operational speed as pg_expecto defines it (trailing medians of commits over 1 s)",
     ]
     assert panels[1].traces[0].values == (60, 120, 60, 180)
     assert len(recording_of(replace(first, samples=seconds), 10).panels) == 1

@@ -7,7 +7,7 @@ they end. The second reading therefore waits until the window's sessions have en
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Literal, LiteralString
@@ -134,23 +134,8 @@ class CounterCollector(Collector):
                 self._samples.append((CLOCK.unix_s(), found))
 
     def recordings(self, window: Window) -> Recordings:
-        """Return the series: differences of neighbouring readings, each by its own time."""
-        return Recordings(
-            series
-            for drawn in self.drawn
-            for series in series_of(
-                drawn.name,
-                drawn.label,
-                drawn.unit,
-                (
-                    (now_s, drawn.between(then, now, now_s - then_s))
-                    for (then_s, then), (now_s, now) in pairwise(self._samples)
-                    if now_s > then_s
-                ),
-                window,
-                is_of_machine=self.is_of_machine,
-            )
-        )
+        """Return the series."""
+        return drawn_over(self.drawn, self._samples, window, is_of_machine=self.is_of_machine)
 
     def after(self, observer: Observer) -> None:
         """Wait until the window's sessions have handed in their counters; take the second reading."""
@@ -182,6 +167,36 @@ class CounterCollector(Collector):
     def titled(self, amounts: Amounts, kind: str) -> dict[str, float]:
         """Return the amounts of one kind by their titles."""
         return {self.titles.get(x, x): amount for x, amount in of_kind(amounts, kind).items()}
+
+
+def drawn_over(
+    rates: Sequence[Drawn],
+    readings: Sequence[tuple[float, Counters]],
+    window: Window,
+    *,
+    is_of_machine: bool = False,
+) -> Recordings:
+    """Return a series of each rate: differences of neighbouring readings, each by its own time.
+
+    Args:
+        readings: of all their counters, each with its moment by `CLOCK`.
+    """
+    return Recordings(
+        series
+        for drawn in rates
+        for series in series_of(
+            drawn.name,
+            drawn.label,
+            drawn.unit,
+            (
+                (now_s, drawn.between(then, now, now_s - then_s))
+                for (then_s, then), (now_s, now) in pairwise(readings)
+                if now_s > then_s
+            ),
+            window,
+            is_of_machine=is_of_machine,
+        )
+    )
 
 
 def require_track_counts(observer: Observer) -> None:

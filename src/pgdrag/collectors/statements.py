@@ -7,16 +7,17 @@ made in the database `postgres`, never in the workload's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import fields
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, fields
 from operator import add
 from typing import Any, ClassVar, TypeAlias
 
 from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window, attempt, known
 from pgdrag.collectors._metric import NO_READING
 from pgdrag.collectors._session import making_extensions
-from pgdrag.collectors.counters import require_sight_of_others
-from pgdrag.model.recordings import Recordings, StatementUse
+from pgdrag.collectors.counters import Counters, Drawn, drawn_over, require_sight_of_others
+from pgdrag.host.clock import CLOCK
+from pgdrag.model.recordings import CALLS, ROWS, Recordings, StatementUse
 
 MOST_STATEMENTS = 50
 EXTENSION = "pg_stat_statements"
@@ -39,6 +40,10 @@ _UNTRACKED = "SET pg_stat_statements.track = 'none'"
 _OBJECTS = f"CREATE EXTENSION IF NOT EXISTS {EXTENSION} SCHEMA public"
 
 
+_DRAWN = (
+    Drawn(CALLS, "calls of statements", "1/s", ("calls",)),
+    Drawn(ROWS, "rows that statements returned or changed", "1/s", ("rows",)),
+)
 # Of the workload's database at one moment: the totals of each statement so far, by user and identifier,
 # where those within functions are part of the statement that called them; and how often the view had to
 # forget statements.
@@ -66,13 +71,24 @@ class Statements(Collector):
         self._before: _Reading | Unseen = NO_READING
         self._after: _Reading | Unseen = self._before
         self._is_planning_tracked = False
+        self._stack = ExitStack()
+        self._view: _View | Unseen = NO_READING
+        self._readings: list[tuple[float, Counters]] = []
 
     def before(self, observer: Observer) -> None:
-        self._before = attempt(lambda: self._read(observer))
+        self._view = attempt(lambda: self._open(observer))
+        self._before = attempt(lambda: self._read(observer, known(self._view)))
+
+    def sample(self, observer: Observer) -> None:
+        """Take the totals of all statements, without their texts."""
+        found = attempt(lambda: known(self._view).totals())
+        if not isinstance(found, Unseen):
+            self._readings.append((CLOCK.unix_s(), found))
 
     def after(self, observer: Observer) -> None:
         if not isinstance(self._before, Unseen):
-            self._after = attempt(lambda: self._read(observer))
+            self._after = attempt(lambda: self._read(observer, known(self._view)))
+        attempt(self._stack.close)
 
     def amounts(self, window: Window) -> Amounts:
         uses = self._moved()
@@ -98,7 +114,8 @@ class Statements(Collector):
         if isinstance(uses, Unseen):
             return Recordings(missing={self.name: uses.reason})
         ranked = sorted(uses, key=lambda use: (-use.exec_s - (use.plan_s or 0.0), use.query))
-        return Recordings(ranked[:MOST_STATEMENTS])
+        drawn = drawn_over(_DRAWN, self._readings, window)
+        return Recordings((*ranked[:MOST_STATEMENTS], *drawn.series))
 
     def _moved(self) -> Sequence[StatementUse]:
         """Return the growth of each statement's totals, adding up statements of the same text."""
@@ -114,7 +131,8 @@ class Statements(Collector):
                 by_text[use.query] = use if one is None else _combined(one, use, add)
         return tuple(by_text.values())
 
-    def _read(self, observer: Observer) -> _Reading:
+    def _open(self, observer: Observer) -> _View:
+        """Return the view, once it is sure that it has the workload's statements."""
         settings = dict(observer.query(_SETTINGS))
         # A role without rights is not shown what is loaded, but the library's own settings.
         if not any(name.startswith(f"{EXTENSION}.") for name in settings):
@@ -127,16 +145,17 @@ class Statements(Collector):
         [(database,)] = observer.query(
             "SELECT oid FROM pg_database WHERE datname = current_database()"
         )
+        return self._stack.enter_context(_view(observer, database))
+
+    def _read(self, observer: Observer, view: _View) -> _Reading:
         is_timed = observer.query("SELECT current_setting('track_io_timing')") == [("on",)]
-        with _view(observer) as (reader, schema):
-            view = f"{schema}.{EXTENSION}"
-            rows = reader.table(
-                _uses_in(view, observer.server_version_num),
-                self._is_planning_tracked,
-                is_timed,
-                database,
-            )
-            [(evicted,)] = reader.query(f"SELECT dealloc FROM {view}_info")
+        rows = view.reader.table(
+            _uses_in(view.name, observer.server_version_num),
+            self._is_planning_tracked,
+            is_timed,
+            view.database,
+        )
+        [(evicted,)] = view.reader.query(f"SELECT dealloc FROM {view.name}_info")
         uses = {(row.pop("userid"), row.pop("queryid")): StatementUse(**row) for row in rows}
         others = {
             key: use for key, use in uses.items() if not any(words in use.query for words in _OWN)
@@ -144,21 +163,40 @@ class Statements(Collector):
         return others, evicted
 
 
+@dataclass(frozen=True)
+class _View:
+    """The view, who can read it, and the workload's database."""
+
+    reader: Observer
+    name: str
+    database: int
+
+    def totals(self) -> Counters:
+        [found] = self.reader.table(
+            f"""SELECT coalesce(sum(calls), 0)::bigint AS calls, coalesce(sum(rows), 0)::bigint AS rows
+                  FROM {self.name}(false) WHERE dbid = %s AND toplevel""",
+            self.database,
+        )
+        return found
+
+
 @contextmanager
-def _view(observer: Observer) -> Iterator[tuple[Observer, str]]:
-    """Yield who can read the view, and its schema.
+def _view(observer: Observer, database: int) -> Iterator[_View]:
+    """Yield the view, over a session in the database that has it.
 
     Raises:
         Unseen: the extension's objects are missing, and cannot be made.
     """
     if found := observer.query(_SCHEMA):
-        yield observer, found[0][0]
+        yield _View(observer, f"{found[0][0]}.{EXTENSION}", database)
         return
     with making_extensions(
         observer.cluster, [EXTENSION], _UNTRACKED, _OBJECTS, dbname=_MAINTENANCE
     ) as made:
         reader = Observer(observer.cluster, made)
-        yield reader, reader.query(_SCHEMA)[0][0]
+        observer.own_sessions.add(reader.backend_pid)
+        yield _View(reader, f"{reader.query(_SCHEMA)[0][0]}.{EXTENSION}", database)
+        observer.own_sessions.discard(reader.backend_pid)
 
 
 def _uses_in(view: str, server_version_num: int) -> str:

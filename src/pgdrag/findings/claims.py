@@ -174,7 +174,7 @@ def _operational_speeds(treatments: Treatments) -> Fit:
     for one in treatments.trials:
         rates[one.rung.name] = []
         for result, measured in one.numbered:
-            speed = operational_speeds(measured.samples)
+            speed = operational_speeds(measured.samples, result.recordings)
             if speed is not None:
                 commits = round(speed.mean_per_min / 60 * measured.elapsed_s)
                 rate = TrialRate(result.trial.block, commits, measured.elapsed_s)

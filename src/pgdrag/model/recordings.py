@@ -48,6 +48,11 @@ R = TypeVar("R", bound=Recording)
 SeriesUnit = Literal["ratio", "1/s", "bytes/s", "bytes", "s", "count"]
 
 
+# Series of all statements of the workload's database, as pg_stat_statements counts them.
+CALLS = "calls_per_s"
+ROWS = "rows_per_s"
+
+
 @dataclass(frozen=True)
 class Series(Recording):
     """One quantity over the window.

@@ -21,7 +21,7 @@ from pgdrag.model.design import (
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.treatment import Forecast, Level, Treatment
 
-OPERATIONAL_SPEED = "operational speed"  # pg_expecto's; see `analysis.expecto.speed`
+OPERATIONAL_SPEED = "operational speed"  # pg_expecto's; see `findings.expecto.published`
 
 
 @dataclass(frozen=True)

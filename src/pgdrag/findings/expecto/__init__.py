@@ -1,6 +1,5 @@
 """How would pg_expecto read a trial, and what remains with sound statistics?
 
-`published` has its formulas, `sound` a correlation that allows for autocorrelation, and `view` applies both to
-one trial. The formulas are from a description of pg_expecto, not its source. docs/method.md explains why
-pgdrag uses trailing medians nowhere else.
+`published` has its formulas, and `analysis` applies them to one trial, beside a correlation that allows for
+autocorrelation. docs/method.md explains why pgdrag uses trailing medians nowhere else.
 """

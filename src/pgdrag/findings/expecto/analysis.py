@@ -1,7 +1,7 @@
 """What do pg_expecto's formulas show of one trial, and what do its raw intervals?
 
-Published, a window is an hour of one value a minute. A trial is shorter: here an interval is one of
-the load driver's (a second), and the window a third of the trial.
+Published, a window is an hour of one value a minute, and so it is in a trial of two hours or more. Of a shorter
+one an interval is one of the load driver's (a second), and the window a third of the trial.
 
 A second resembles the one before it, so sixty of them carry less information than sixty independent ones. The
 effective number of intervals follows from the autocorrelation of both series; with it Fisher's interval
@@ -27,10 +27,15 @@ from pgdrag.findings.expecto.published import (
     Values,
     angle_deg,
     band,
+    counted_over,
+    is_significant,
+    mid_range,
     pearson,
     per_min,
+    rounded,
     smoothed_correlation,
     trailing_medians,
+    trend_r2,
     whole_intervals,
     window_of,
 )
@@ -64,18 +69,22 @@ def expecto_finding(samples: Sequence[Sample], recordings: Recordings) -> Expect
         if name in series
     }
     seen = ~np.isnan(np.array(list(waits.values()))).any(axis=0)
-    if seen.sum() < _INTERVALS_MIN:
+    counted = counted_over(whole, recordings)
+    kept = seen & counted.is_known
+    if kept.sum() < _INTERVALS_MIN:
         return None
-    rates = per_min(whole)[seen]
-    waits = {kind: values[seen] for kind, values in waits.items() if values[seen].any()}
-    window = window_of(len(rates))
-    speed = trailing_medians(rates, window)
-    medians = {kind: trailing_medians(values, window) for kind, values in waits.items()}
+    rates = per_min(whole)[kept]
+    waits = {kind: values[kept] for kind, values in waits.items() if values[kept].any()}
+    window = window_of([one.t_s for one, is_kept in zip(whole, kept, strict=True) if is_kept])
+    speed = counted.speed(kept, window)
+    # A type that was not seen in an interval has no count there, rather than one of 0.
+    medians = {
+        kind: trailing_medians(np.where(values > 0, values, np.nan), window)
+        for kind, values in waits.items()
+    }
     waitings = sum(medians.values(), start=np.zeros(len(speed)))
-    total = float(waitings.sum())
     found = [
-        _wait_type(kind, rates, waits[kind], speed, smooth, total)
-        for kind, smooth in medians.items()
+        _wait_type(kind, rates, waits[kind], smooth, waitings) for kind, smooth in medians.items()
     ]
     found.sort(key=lambda one: (-one.share, -one.sessions, one.wait_type))
     q = adjusted({one.wait_type: one.sound.p for one in found if one.sound is not None})
@@ -83,34 +92,41 @@ def expecto_finding(samples: Sequence[Sample], recordings: Recordings) -> Expect
     statements = recordings.of(StatementUse)
     return ExpectoFinding(
         intervals=len(rates),
-        interval_s=float(np.median([one.duration_s for one in samples])),
+        interval_s=float(np.median([one.duration_s for one in whole])),
         window=window,
         speed_per_min=float(speed.mean()),
+        counted=counted.source,
         calls_per_min=60 * sum(x.calls for x in statements) / elapsed_s if statements else None,
         rows_per_min=60 * sum(x.rows for x in statements) / elapsed_s if statements else None,
         waitings=float(waitings.mean()),
         speed_angle_deg=angle_deg(speed),
         waitings_angle_deg=angle_deg(waitings),
+        speed_r2=trend_r2(speed),
+        waitings_r2=trend_r2(waitings),
         published=smoothed_correlation(speed, waitings),
         wait_types=tuple(replace(one, q=q.get(one.wait_type)) for one in found),
     )
 
 
 def _wait_type(
-    kind: str, rates: Values, sessions: Values, speed: Values, smooth: Values, total: float
+    kind: str, rates: Values, sessions: Values, smooth: Values, waitings: Values
 ) -> WaitTypeFinding:
-    share = float(smooth.sum()) / total if total else 0.0
-    published = smoothed_correlation(speed, smooth)
-    weighted = None if published is None else published.r * share
+    total = mid_range(waitings)
+    share = mid_range(smooth) / total if total else 0.0
+    published = smoothed_correlation(waitings, smooth)
+    r = None if published is None else published.r
+    weighted = None if r is None else rounded(r * share)
+    is_shown = r is not None and is_significant(r, len(smooth))
     return WaitTypeFinding(
         wait_type=kind,
         sessions=float(sessions.mean()),
         share=share,
         published=published,
         weighted=weighted,
-        band=None if weighted is None else band(weighted),
+        band=band(weighted) if weighted is not None and is_shown else None,
         sound=correlation(rates, sessions),
         q=None,
+        r2=None if r is None else rounded(r**2),
     )
 
 

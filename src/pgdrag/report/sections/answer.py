@@ -100,7 +100,7 @@ def _total_words(subject: str, total: ClaimFinding) -> list[str]:
     texts = [f"{subject}: {total.why}."]
     if total.in_kind is not None:
         texts.append(
-            f"By operational speed as pg_expecto defines it (trailing medians, of commits instead of calls): "
+            f"By operational speed as pg_expecto defines it (trailing medians of calls and rows, or else of commits): "
             f"{slowdown_words(total.in_kind)}."
         )
     return texts

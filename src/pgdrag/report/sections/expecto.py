@@ -12,6 +12,7 @@ from pgdrag.findings.expecto.findings import (
     SmoothedCorrelation,
     WaitTypeFinding,
 )
+from pgdrag.findings.expecto.published import MINUTE_S
 from pgdrag.findings.spent_time import SessionTime
 from pgdrag.findings.steps import LoadSteps
 from pgdrag.findings.values import Findings, TreatmentFinding
@@ -31,22 +32,29 @@ from pgdrag.report.sections import Section
 from pgdrag.units import format_duration, format_number
 
 SIGNIFICANT = 0.05
+_ALARMS = ("high", "critical")
 _HOW_TO_READ = (
     "pg_expecto's formulas on each {noun}'s trial with the median throughput, for those who know them, beside sound "
     "statistics of the same intervals. No other number of this report depends on the former."
 )
 _LIMITS = (
-    "Trailing medians are strongly autocorrelated, so waits unrelated to throughput look correlated with it: in a "
-    "simulation of trials of a minute more than half are called significant. The p below each takes the medians as "
-    "independent.",
+    "Trailing medians are strongly autocorrelated, so series that have nothing to do with each other look correlated: "
+    "in a simulation of trials of a minute more than half are called significant. pg_expecto's tests take the medians "
+    "as independent, and so does the p below each r.",
     "Operational speed adds calls and rows: it is not throughput, and depends on how many rows a statement returns. "
-    "Here committed transactions a minute stand in for calls, which are not counted over time, and rows are left out.",
-    "The weighted correlation shows which wait types follow the ups and downs of one trial, not what a change added: a "
-    "wait that slows all of a trial evenly has none. A type in fewer than half of the intervals has the median 0 and "
-    "vanishes. The limits of the bands are pgdrag's own, not the published ones.",
+    "Where pg_stat_statements is not loaded, committed transactions a minute stand in for calls, and rows are left "
+    "out.",
+    "pg_expecto correlates each wait type with all waits, of which it is a part: the type with the largest share has an "
+    "r near 1 whatever slows the server. The weighted correlation, r × share, shows which types make up the waits and "
+    "vary with them, not what they cost: it does not look at throughput, nor at what a change added.",
+    "A type that is not seen in an interval has no value there: its median is of the intervals in which it was seen, "
+    "and a type seen once in an hour keeps that value for an hour.",
+    "The bands are pg_expecto's own: critical from 0.2, high from 0.1, medium from 0.04, low from 0.01. It gives none to "
+    "a type whose r is not above 0 or fails one of its two tests: |r| above 2/√n (n over 30), 1.65/√n (over 100) or "
+    "3/√n (over 10), and t above 1.645. Below R² = 0.2 it advises nothing.",
     "The angle is at most 45°, reached by any series that only rises, however little.",
-    "The correlation interval by interval allows for autocorrelation (effective number of intervals by Pyper and "
-    "Peterman) and for the number of wait types (Benjamini and Yekutieli). It shows no cause and nothing that is "
+    "The correlation interval by interval is with throughput. It allows for autocorrelation (effective number of "
+    "intervals by Pyper and Peterman) and for the number of wait types (Benjamini and Yekutieli). It shows no cause and nothing that is "
     "constant within the window; wait types depend on each other, since a session waits for one thing at a time.",
     "The share of added time is what a change added to a transaction, by place; types without a place of their own "
     "are among the other waits there. For causes see Mechanisms.",
@@ -103,8 +111,8 @@ def _overview(found: dict[str, tuple[TreatmentFinding, ExpectoFinding]], noun: s
             _gain_cell(rung.previous, one, found),
             slowdown_cell(rung.to_previous),
             Cell(format_number(one.waitings)),
-            Cell(f"{one.speed_angle_deg:+.0f}°"),
-            Cell(f"{one.waitings_angle_deg:+.0f}°"),
+            Cell(f"{one.speed_angle_deg:+.0f}°", f"R² {one.speed_r2:.2f}"),
+            Cell(f"{one.waitings_angle_deg:+.0f}°", f"R² {one.waitings_r2:.2f}"),
             _smoothed_cell(one.published),
         )
         for name, (rung, one) in found.items()
@@ -113,10 +121,11 @@ def _overview(found: dict[str, tuple[TreatmentFinding, ExpectoFinding]], noun: s
 
 
 def _counted_words(one: ExpectoFinding) -> str:
+    what = "calls and rows" if one.counted == "statements" else "commits"
     if one.calls_per_min is None or one.rows_per_min is None:
-        return "commits"
+        return what
     calls, rows = format_number(one.calls_per_min), format_number(one.rows_per_min)
-    return f"commits; over the window {calls} calls and {rows} rows a minute"
+    return f"{what}; over the window {calls} calls and {rows} rows a minute"
 
 
 def _gain_cell(
@@ -132,10 +141,11 @@ def _types(rung: TreatmentFinding, found: ExpectoFinding) -> Details:
     columns = header(
         "Wait type",
         ">Share",
-        ">r, as published",
-        ">Weighted",
-        "Band",
-        ">r, interval by interval",
+        ">r with all waits",
+        ">R²",
+        ">r × share",
+        "pg_expecto's band",
+        ">r with throughput",
         ">Share of added time",
         "Verdict",
     )
@@ -144,8 +154,9 @@ def _types(rung: TreatmentFinding, found: ExpectoFinding) -> Details:
             Cell(one.wait_type, f"{format_number(one.sessions)} sessions", is_strong=True),
             Cell(percent_words(one.share)),
             _smoothed_cell(one.published),
-            NOTHING if one.weighted is None else Cell(f"{one.weighted:+.3f}"),
-            NOTHING if one.band is None else Cell(one.band),
+            NOTHING if one.r2 is None else Cell(f"{one.r2:.2f}"),
+            NOTHING if one.weighted is None else Cell(f"{one.weighted:+.2f}"),
+            NOTHING if one.published is None else Cell(one.band or "not significant"),
             _sound_cell(one.sound),
             _added_cell(rung, one),
             Cell(_verdict_words(one)),
@@ -155,8 +166,8 @@ def _types(rung: TreatmentFinding, found: ExpectoFinding) -> Details:
     interval = format_duration(found.interval_s)
     window = format_duration(found.window * found.interval_s)
     texts = [
-        f"{counted(found.intervals, 'interval')} of {interval}; medians trail over {window} (published: an hour of one "
-        "value a minute)."
+        f"{counted(found.intervals, 'interval')} of {interval}; medians trail over {window}"
+        + ("." if found.interval_s == MINUTE_S else " (published: an hour of one value a minute).")
     ]
     seen = {one.wait_type for one in found.wait_types}
     if unseen := [kind for kind in WAIT_SERIES if kind not in seen]:
@@ -193,6 +204,6 @@ def _verdict_words(one: WaitTypeFinding) -> str:
         level = "high" if one.sound.r > 0 else "low"
         return f"more where throughput is {level}; explains {percent_words(one.sound.r**2)} of the variance"
     verdict = "no significant correlation with throughput"
-    if one.published is not None and one.published.p <= SIGNIFICANT:
-        return f"{verdict}, though the smoothed one seems significant"
+    if one.band in _ALARMS:
+        return f"{verdict}, though pg_expecto calls it {one.band}"
     return verdict

@@ -12,7 +12,7 @@ from pgdrag.findings.expecto.published import operational_speeds
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model import OPERATIONAL_SPEED
 from pgdrag.model.measurement import Sample
-from pgdrag.model.recordings import Event, Series
+from pgdrag.model.recordings import CALLS, ROWS, Event, Series
 from pgdrag.report.document import (
     Block,
     Cell,
@@ -185,6 +185,7 @@ _SESSIONS = (
 _PANELS = (
     ("Sessions, by what they do", _SESSIONS),
     ("Sessions in other waits", tuple(x for x in WAIT_SERIES.values() if x not in _SESSIONS)),
+    ("Statements: calls, and rows returned or changed", (CALLS, ROWS)),
     ("Device: bytes", ("disk_read_bytes_per_s", "disk_written_bytes_per_s")),
     ("Device: requests", ("disk_reads_per_s", "disk_writes_per_s")),
     ("Device: requests under way", ("disk_queue_length",)),
@@ -252,9 +253,9 @@ def has_recording(rung: TreatmentFinding) -> bool:
 
 def _panels(rung: TreatmentFinding) -> Iterator[Panel]:
     if len(rung.samples) > 1:
-        yield from _driver_panels(
-            rung.samples, is_as_published=rung.rung.claim.of == OPERATIONAL_SPEED
-        )
+        yield from _driver_panels(rung.samples)
+        if rung.rung.claim.of == OPERATIONAL_SPEED:
+            yield from _published_panel(rung)
     drawn = {one.name: one for one in rung.recordings.series if len(one.times_s) > 1}
 
     def panel(title: str, shown: Mapping[int, Series], *, is_each: bool = False) -> Iterator[Panel]:
@@ -290,7 +291,7 @@ def _trace(label: str, colour: int, series: Series) -> Trace:
     )
 
 
-def _driver_panels(samples: Sequence[Sample], *, is_as_published: bool) -> Iterator[Panel]:
+def _driver_panels(samples: Sequence[Sample]) -> Iterator[Panel]:
     """Yield what the driver counted; a slow interval without any commit has no latency."""
     begin_s = samples[0].t_s - samples[0].duration_s
     ends = tuple(one.t_s for one in samples)
@@ -314,11 +315,17 @@ def _driver_panels(samples: Sequence[Sample], *, is_as_published: bool) -> Itera
         yield Panel(
             "Sessions with work", "count", (trace("sessions", 1, lambda one: one.sessions),)
         )
-    # What was published of such a study; nothing else in the picture is smoothed.
-    found = operational_speeds(samples) if is_as_published else None
+
+
+def _published_panel(rung: TreatmentFinding) -> Iterator[Panel]:
+    """Yield what was published of such a study; nothing else in the picture is smoothed."""
+    found = operational_speeds(rung.samples, rung.recordings)
     if found is not None and len(found.times_s) > 1:
         window = format_duration(found.window_s)
-        title = f"Operational speed as pg_expecto defines it (trailing medians over {window})"
+        of = "calls and rows" if found.source == "statements" else "commits"
+        title = (
+            f"Operational speed as pg_expecto defines it (trailing medians of {of} over {window})"
+        )
         values = tuple(value / 60 for value in found.per_min)
         start_s = found.times_s[0] - found.interval_s
         yield Panel(title, "1/s", (Trace("operational speed", start_s, found.times_s, values, 2),))
