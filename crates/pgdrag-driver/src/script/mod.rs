@@ -92,7 +92,9 @@ impl Workload for Scripts {
             return scripts.iter().map(|script| f64::from(script.weight)).collect();
         }
         let mut counts = vec![0.0; scripts.len()];
-        clients.iter().for_each(|script| counts[*script] += 1.0);
+        for script in clients {
+            counts[*script] += 1.0;
+        }
         counts
     }
 
