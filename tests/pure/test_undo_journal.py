@@ -495,8 +495,12 @@ def test_a_change_that_cannot_be_undone_is_reported_and_the_others_are_undone(
 def test_who_had_nowhere_to_tell_it_leaves_it_to_the_next_process(journal, value, monkeypatch):
     journal.note(WrittenValue(str(value), "10", "5"))  # it reads 20
 
+    write = os.write
+
     def closed(fd: int, content: bytes) -> int:
-        raise OSError(errno.EPIPE, "no reader")
+        if fd == 2:
+            raise OSError(errno.EPIPE, "no reader")
+        return write(fd, content)
 
     with monkeypatch.context() as broken:
         broken.setattr(os, "write", closed)
