@@ -39,10 +39,11 @@ test: $(VENV)/installed-dev
 	    $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(PYTEST); server=$$?; \
 	    wait $$driver || { cat target/tests.log; exit 1; }; exit $$server; }
 
-# As root of a container: without the right to look at other users' processes, which /proc does not even list.
+# As root of a container: without the right to look at other users' processes, which /proc does not even list; its
+# first process has no more rights.
 test-contained: $(VENV)/installed-dev
-	unshare --mount sh -c 'mount -t proc -o hidepid=2,gid=65533 proc /proc && exec capsh --drop=cap_sys_ptrace -- -c \
-	  "exec $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(PYTEST)"'
+	unshare --mount --pid --fork sh -c 'mount -t proc -o hidepid=2,gid=65533 proc /proc && exec capsh --drop=cap_sys_ptrace -- -c \
+	  "$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(PYTEST); exit \$$?"'
 
 # Options go into BENCH, as in: make bench BENCH='--quick --only pgbench'
 bench: $(VENV)/installed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,14 +16,15 @@ import pytest
 
 from capabilities import CAP_SYS_PTRACE, needs_root, without
 from pgdrag.errors import ServerError
-from pgdrag.host import process_sight, server_user
+from pgdrag.host import mounts, process_sight, server_user
 from pgdrag.host.confinement import end_user, mark, marked_pids
 from pgdrag.host.process_alive import stat_fields, wait_until
-from pgdrag.host.process_sight import all_pids, link_of, pids_of, seeing_as
+from pgdrag.host.process_sight import all_pids, hides_processes, link_of, pids_of, seeing_as
 from pgdrag.host.server_user import OWN_NUMBERS, ServerUser
 from pgdrag.host.spawn import clean_environment, end_all, run, spawn
 from pgdrag.servers.processes import Postmaster, kill_processes
 
+SOURCE = Path(server_user.__file__).parents[2]
 # Forks twice, leaves its session, and forgets where it came from.
 DAEMON = "setsid sh -c 'env -i sleep 1000 3>&- & echo $! >&3' 3>&1 >/dev/null 2>&1 </dev/null &"
 
@@ -103,21 +105,82 @@ def test_a_container_has_only_the_numbers_that_it_maps(
 def test_what_hides_and_forgets_its_origin_ends_with_its_user(own: ServerUser) -> None:
     told = run(["sh", "-c", DAEMON], user=own, timeout_s=30)
     daemon = int(told.output)
-    assert pids_of(own) == [daemon], "it survived those who started it"
+    # It survives those who started it, of whom the last may be about to end.
+    assert wait_until(lambda: pids_of(own) == [daemon], 10)
     assert end_user(own) == 1
     assert pids_of(own) == []
 
 
+# A program that its user may not read is not dumpable: under hidepid, even that user does not see it.
+HIDDEN = """
+import shutil, signal, subprocess, sys, tempfile
+from pathlib import Path
+from pgdrag.host.confinement import end_user
+from pgdrag.host.process_sight import hides_processes, pids_of
+from pgdrag.host.server_user import server_user
+from pgdrag.host.spawn import spawn
+assert Path("/proc/1").exists() and hides_processes()
+with tempfile.TemporaryDirectory(prefix="test-", dir="/var/tmp") as directory:
+    Path(directory).chmod(0o711)
+    program = Path(shutil.copyfile(shutil.which("sleep"), f"{directory}/sleep"))
+    program.chmod(0o711)
+    hidden = spawn([program, "60"], user=server_user(), cwd=Path("/"), death_signal=signal.SIGKILL,
+                   output=subprocess.DEVNULL)
+    print(pids_of(server_user()), end_user(server_user()), hidden.wait())
+"""
+
+
 @needs_root
-def test_what_cannot_be_seen_is_ended_all_the_same(
-    own: ServerUser, monkeypatch: pytest.MonkeyPatch
+def test_what_hides_even_from_its_own_user_is_ended_all_the_same() -> None:
+    """Fault 16, as in a container: its first process is in sight, and has no more rights than this one."""
+    if not (shutil.which("unshare") and shutil.which("capsh")):
+        pytest.skip("no unshare (util-linux) or no capsh (libcap2-bin) here")
+    if subprocess.run(["unshare", "--mount", "--pid", "--fork", "true"], check=False).returncode:
+        pytest.skip("no namespaces can be made here")
+    container = (
+        "mount -t proc -o hidepid=2,gid=4711 proc /proc && "
+        'exec capsh --drop=cap_sys_ptrace,cap_sys_admin -- -c \'"$0" -c "$1"; exit $?\' "$@"'
+    )
+    said = subprocess.check_output(
+        [
+            *["unshare", "--mount", "--pid", "--fork", "sh", "-c"],
+            container,
+            "sh",
+            sys.executable,
+            HIDDEN,
+        ],
+        env={**os.environ, "PYTHONPATH": str(SOURCE), server_user.SERVER_USER_VARIABLE: ""},
+        text=True,
+        timeout=60,
+    )
+    assert said == f"[] 0 {-signal.SIGKILL}\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "is_blind"),
+    [
+        ("rw", False),
+        ("rw,hidepid=1", False),  # closed, but there
+        ("rw,gid=65533,hidepid=2", True),
+        ("rw,hidepid=invisible", True),
+        ("rw,hidepid=ptraceable", True),
+        (f"rw,gid={os.getegid()},hidepid=invisible", False),
+        (f"rw,gid={os.getegid()},hidepid=4", True),
+    ],
+)
+def test_that_proc_hides_processes_is_known_though_its_first_is_in_sight(
+    options: str, is_blind: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with living(own) as pid:
-        monkeypatch.setattr("pgdrag.host.confinement.hides_processes", lambda: True)
-        monkeypatch.setattr("pgdrag.host.confinement.pids_of", lambda _: [])
-        assert end_user(own) == 0
-        with seeing_as(own):
-            assert wait_until(lambda: stat_fields(pid) is None, 10)
+    (tmp_path / "mountinfo").write_text(
+        f"24 30 0:22 / /proc rw,nosuid - proc proc rw\n91 24 0:50 / /proc rw - proc proc {options}\n"
+    )
+    exists = Path.exists
+    monkeypatch.setattr(Path, "exists", lambda x: str(x) == "/proc/1" or exists(x))
+    monkeypatch.setattr(mounts, "_MOUNTINFO", tmp_path / "mountinfo")
+    monkeypatch.setattr(process_sight, "has_ptrace", lambda: False)
+    assert hides_processes() is is_blind
+    monkeypatch.setattr(process_sight, "has_ptrace", lambda: True)
+    assert not hides_processes()
 
 
 def test_a_user_that_others_have_is_never_ended_as_a_whole() -> None:

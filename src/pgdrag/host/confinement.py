@@ -15,7 +15,6 @@ from pgdrag.host.process_alive import wait_until
 from pgdrag.host.process_sight import (
     all_pids,
     environment_of,
-    hides_processes,
     pids_of,
     seeing_as,
     uid_of,
@@ -52,13 +51,10 @@ def end_user(user: ServerUser) -> int:
     def is_over() -> bool:
         left = pids_of(user)
         seen.update(left)
-        if left:
-            end_all(user)
+        # Though none is in sight: one may hide even from its own user, prctl(2), PR_SET_DUMPABLE.
+        end_all(user)
         return not left
 
-    if hides_processes():  # a process may hide even from its own user: prctl(2), PR_SET_DUMPABLE
-        seen.update(pids_of(user))
-        end_all(user)
     if not wait_until(is_over, KILL_TIMEOUT_S):
         raise stuck(f"processes {', '.join(map(str, pids_of(user)))}")
     return len(seen)

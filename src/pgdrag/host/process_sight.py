@@ -9,11 +9,12 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgdrag.errors import ServerError
+from pgdrag.host.mounts import mount_at
 from pgdrag.host.process_alive import stat_fields
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _PROC = Path("/proc")
 _CAP_SYS_PTRACE = 19  # linux/capability.h
+_HIDING_FROM_GROUP = frozenset({"4", "ptraceable"})
+_HIDING = _HIDING_FROM_GROUP | {"2", "invisible"}
 _libc = ctypes.CDLL(None)
 
 
@@ -69,8 +72,18 @@ def pids_of(user: ServerUser) -> list[int]:
 
 
 def hides_processes() -> bool:
-    """Whether /proc hides some processes from this one, as when mounted with hidepid=2."""
-    return not (_PROC / "1").exists()
+    """Whether /proc hides some processes from this one: proc(5), hidepid."""
+    if not (_PROC / "1").exists():
+        return True
+    # In a container, its first process has no more rights than this one, and is in sight.
+    with suppress(OSError):
+        mounted = mount_at(_PROC)
+        options = dict(x.partition("=")[::2] for x in mounted.super_options) if mounted else {}
+        hidepid, group = options.get("hidepid", "off"), options.get("gid")
+        is_of_group = group is not None and int(group) in (os.getegid(), *os.getgroups())
+        if hidepid in _HIDING:
+            return not (has_ptrace() or (is_of_group and hidepid not in _HIDING_FROM_GROUP))
+    return False
 
 
 def link_of(pid: int, name: str) -> str:
