@@ -20,7 +20,7 @@ from pgdrag.host import mounts, process_sight, server_user
 from pgdrag.host.confinement import end_user, mark, marked_pids
 from pgdrag.host.process_alive import stat_fields, wait_until
 from pgdrag.host.process_sight import all_pids, hides_processes, link_of, pids_of, seeing_as
-from pgdrag.host.server_user import OWN_NUMBERS, ServerUser
+from pgdrag.host.server_user import OWN_NUMBERS, ServerUser, is_taken
 from pgdrag.host.spawn import clean_environment, end_all, run, spawn
 from pgdrag.servers.processes import Postmaster, kill_processes
 
@@ -80,6 +80,45 @@ def test_a_number_that_another_pgdrag_has_is_left_to_it(
     monkeypatch.setattr(server_user, "_candidates", lambda: iter([own.uid, free]))
     assert held is not None
     assert server_user.server_user() == server_user.own_user(free)
+
+
+# Runs as a user of pgdrag's own, whose pgdrag has died.
+SURVIVOR = """
+import os, socket, sys
+number = int(sys.argv[1])
+held = socket.socket(socket.AF_UNIX)
+held.bind(f"\\0pgdrag-user-{number}")
+os.setresgid(number, number, number)
+os.setresuid(number, number, number)
+if sys.argv[2] == "listens":
+    held.listen()
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+@needs_root
+@pytest.mark.parametrize("listens", ["listens", "keeps the name alone"])
+def test_a_survivor_that_takes_its_users_number_protects_nobody(listens: str) -> None:
+    number = OWN_NUMBERS[0][-1]
+    with subprocess.Popen(
+        [sys.executable, "-c", SURVIVOR, str(number), listens],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as survivor:
+        assert survivor.stdout is not None
+        assert survivor.stdout.readline() == "\n"
+        assert server_user._take(number) is None, "a pgdrag takes another number"
+        assert not is_taken(server_user.own_user(number))
+        survivor.kill()
+
+
+@needs_root
+def test_the_number_of_a_living_pgdrag_is_taken(own: ServerUser) -> None:
+    assert is_taken(own)
+    assert is_taken(own), "asking changes nothing"
+    assert not is_taken(server_user.own_user(own.uid ^ 1))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import os
 import pwd
 import secrets
 import socket
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ OWN_NUMBERS = (range(2_100_000_000, 2_140_000_000), range(61_184, 65_520))
 # Who makes a cluster, as initdb asks for its user's name. Nothing of an experiment runs as that user.
 _NAMED = "nobody"
 _TRIES = 100
+_CREDENTIALS = struct.Struct("3i")  # of a socket's other end: process, user, group
 
 
 @dataclass(frozen=True)
@@ -138,18 +140,31 @@ def _take(number: int) -> socket.socket | None:
 
 
 def is_taken(user: ServerUser) -> bool:
-    """Whether a pgdrag process that lives, such as this one, has taken a user of pgdrag's own."""
-    held = _held(user.uid)
-    if held is not None:
-        held.close()
-    return held is None
+    """Whether a pgdrag process that lives, such as this one, has taken a user of pgdrag's own.
+
+    Root alone takes them: what a dead one's server forked may have the name now.
+    """
+    with socket.socket(socket.AF_UNIX) as asked:
+        asked.setblocking(False)
+        try:
+            asked.connect(_name(user.uid))
+            found = asked.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        except OSError:
+            return False
+        _, uid, _ = _CREDENTIALS.unpack(found)
+        return bool(uid == 0)
+
+
+def _name(number: int) -> str:
+    # In Linux's abstract namespace: the name ends with its process, even after kill -9.
+    return f"\0pgdrag-user-{number}"
 
 
 def _held(number: int) -> socket.socket | None:
     held = socket.socket(socket.AF_UNIX)
     try:
-        # In Linux's abstract namespace: the name ends with its process, even after kill -9.
-        held.bind(f"\0pgdrag-user-{number}")
+        held.bind(_name(number))
+        held.listen(socket.SOMAXCONN)  # nobody answers: the kernel says who does not
     except OSError:
         held.close()
         return None
