@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from pgdrag.host.server_user import ServerUser
 from pgdrag.workloads._reading import PROFILES, Reading, Unreadable, read_figures
-from pgdrag.workloads.command import Command
+from pgdrag.workloads.command import Command, _result
 
 OUTPUT = Path(__file__).parent / "program_output"
 
@@ -108,6 +110,8 @@ def test_what_cannot_be_read_is_told(text: str, reading: Reading, words: str) ->
         ({"pattern": r"(?P<qps>\d+)"}, '"qps" is no figure'),
         ({"json_paths": {"throughput": "a.b"}}, '"throughput" is no figure'),
         ({"profile": "pgbench", "result_file": "x.json"}, "read by json_paths"),
+        ({"json_paths": {"tps": "a"}, "result_file": "../../root/x.json"}, "is not below"),
+        ({"json_paths": {"tps": "a"}, "result_file": "/root/x.json"}, "is not below"),
         ({"profile": "pgbench", "directory": "/nowhere/at/all"}, "no directory"),
         ({"profile": "oltpbench"}, "pgbench"),
     ],
@@ -115,6 +119,26 @@ def test_what_cannot_be_read_is_told(text: str, reading: Reading, words: str) ->
 def test_a_command_that_could_not_be_read_is_refused(given: dict[str, object], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         Command.model_validate({"command": "true", **given})
+
+
+def test_the_newest_result_is_read_and_no_link_out_of_the_results(tmp_path: Path) -> None:
+    results, secret = tmp_path / "results", tmp_path / "secret"
+    (results / "run").mkdir(parents=True)
+    secret.mkdir()
+    (secret / "x.json").write_text('{"tps": "secret"}')
+    (results / "run" / "x.json").write_text('{"tps": 2}')
+    (results / "older.json").write_text('{"tps": 1}')
+    os.utime(results / "older.json", (1, 1))
+    (results / "away").symlink_to(secret)
+    (results / "away.json").symlink_to(secret / "x.json")
+    for pattern, text in (("*/x.json", '{"tps": 2}'), ("*.json", '{"tps": 1}')):
+        assert _result(pattern, results, None) == text
+    with pytest.raises(Unreadable, match=r'wrote no file "away/x.json"'):
+        _result("away/x.json", results, None)
+    # The directory is the program's own: it can put a link in its place.
+    elses = ServerUser("own", os.geteuid() + 1, 1)
+    with pytest.raises(Unreadable, match=r'its file "older.json": it belongs to another user'):
+        _result("older.json", results, elses)
 
 
 def test_a_command_is_run_where_its_file_is(tmp_path: Path) -> None:

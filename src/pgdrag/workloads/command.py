@@ -32,6 +32,7 @@ from pgdrag.workloads._reading import (
 
 if TYPE_CHECKING:
     from pgdrag.driver.process import Driver, Target
+    from pgdrag.host.server_user import ServerUser
     from pgdrag.workloads import Listener, Loading
 
 # What a program does not say; no SQLSTATE has five question marks.
@@ -161,6 +162,14 @@ class Command(Workload):
     ) -> dict[str, str | tuple[str | int, ...]]:
         check_figures(paths)
         return paths
+
+    @field_validator("result_file", mode="after")
+    @classmethod
+    def _is_below_the_results(cls, pattern: str | None) -> str | None:
+        path = Path(pattern or "")
+        if path.is_absolute() or ".." in path.parts:
+            raise ValueError(f'"{pattern}" is not below PGDRAG_RESULTS')
+        return pattern
 
     @field_validator("directory", mode="after")
     @classmethod
@@ -318,7 +327,11 @@ class ProgramDriving:
         with self._results() as results:
             ended = self._run("measure", asked_s, self._seed, results)
             try:
-                text = _result(reading.result_file, Path(results), ended)
+                text = (
+                    _result(reading.result_file, Path(results), self._target.run_as)
+                    if reading.result_file
+                    else ended.output
+                )
                 figures = read_figures(text, reading, asked_s=asked_s)
             except Unreadable as problem:
                 raise DriverError(
@@ -358,18 +371,20 @@ def _refuse_failure(purpose: str, ended: Ended) -> None:
         )
 
 
-def _result(pattern: str | None, results: Path, ended: Ended) -> str:
-    if pattern is None:
-        return ended.output
-    written = sorted(results.glob(pattern), key=lambda path: path.lstat().st_mtime_ns)
-    if not written:
-        raise Unreadable(f'it wrote no file "{pattern}" in PGDRAG_RESULTS')
+def _result(pattern: str, results: Path, user: ServerUser | None) -> str:
+    """Return the newest file that the program wrote: no link, and nobody else's, as it may still put there."""
+    uid = os.geteuid() if user is None else user.uid
     try:
-        content = read_foreign(written[-1], _LARGEST_RESULT_BYTES + 1)
+        found = [path for path in results.resolve().glob(pattern) if path.resolve() == path]
+        written = max(found, key=lambda path: path.lstat().st_mtime_ns, default=None)
+        if written is None:
+            raise Unreadable(f'it wrote no file "{pattern}" in PGDRAG_RESULTS')
+        content = read_foreign(written, _LARGEST_RESULT_BYTES + 1, owner=uid)
     except OSError as error:
-        raise Unreadable(f'its file "{written[-1].name}": {error.strerror}') from None
+        name = Path(error.filename or pattern).name
+        raise Unreadable(f'its file "{name}": {error.strerror}') from None
     if len(content) > _LARGEST_RESULT_BYTES:
-        raise Unreadable(f'its file "{written[-1].name}" is larger than any result')
+        raise Unreadable(f'its file "{written.name}" is larger than any result')
     return content.decode(errors="replace")
 
 
