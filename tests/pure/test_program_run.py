@@ -84,17 +84,39 @@ def test_only_the_end_of_a_long_output_is_kept(monkeypatch: pytest.MonkeyPatch) 
     assert run("seq 1000").output == "99\n1000\n"
 
 
-def test_it_dies_with_pgdrag(tmp_path: Path) -> None:
-    code = (
-        "from pgdrag.workloads._program import run_program; run_program('echo $$ > shell; exec sleep 1000', "
-        f"directory={str(tmp_path)!r}, environment={{}}, timeout_s=60, purpose='the command')"
-    )
-    shell = tmp_path / "shell"
+# Runs a command in the background of a shell, once the shell is waited for, and tells which process that is.
+COMMAND = """
+from pathlib import Path
+from pgdrag.workloads import _program
+has_exited = _program._has_exited
+_program._has_exited = lambda *args: Path("{told}.begin").touch() or has_exited(*args)
+command = "until [ -e {told}.begin ]; do sleep 0.05; done; sleep 1000 & echo $! > {told}; wait"
+_program.run_program(command, directory="/", environment={{}}, timeout_s=60, purpose="it")
+"""
+# Drives a server that is no throw-away cluster with a script of \\shell.
+DRIVER = """
+from pathlib import Path
+from pgdrag.driver.process import Driver, Target
+from pgdrag.model.load import LoadProfile
+load = LoadProfile(connections=1, warm_up_s=0, measure_s=1, budget_s=1)
+target = Target("/nowhere", 5432, "me", "bench")
+workload = {{"kind": "pgbench", "allow_shell": True}}
+with Driver(Path("{driver}")).driving(target, workload, load, seed=1) as driving:
+    driving.warm_up()
+"""
+
+
+@pytest.mark.parametrize("code", [COMMAND, DRIVER], ids=["a command", "a script's"])
+def test_what_it_started_dies_with_pgdrag(code: str, tmp_path: Path) -> None:
+    told, driver = tmp_path / "told", tmp_path / "driver"
+    driver.write_text(f"#!/bin/sh\nread job\nsleep 1000 &\necho $! > {told}\nwait\n")
+    driver.chmod(0o700)
+    code = code.format(told=told, driver=driver)
     with subprocess.Popen([sys.executable, "-c", code]) as pgdrag:
-        assert wait_until(lambda: shell.exists() and shell.read_text().endswith("\n"), 30)
-        assert not is_gone(int(shell.read_text()))
+        assert wait_until(lambda: told.exists() and told.read_text().endswith("\n"), 30)
+        assert not is_gone(int(told.read_text()))
         pgdrag.kill()
-    assert wait_until(lambda: is_gone(int(shell.read_text())), 10)
+    assert wait_until(lambda: is_gone(int(told.read_text())), 30)
 
 
 def test_the_environment_says_where_the_server_is(monkeypatch: pytest.MonkeyPatch) -> None:

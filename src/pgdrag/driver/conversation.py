@@ -30,6 +30,7 @@ from pgdrag.driver.contract import (
 )
 from pgdrag.errors import DriverError
 from pgdrag.host.confinement import mark
+from pgdrag.host.guardian import guarded_session
 from pgdrag.host.server_user import ServerUser
 from pgdrag.host.spawn import clean_environment, spawn
 
@@ -72,18 +73,23 @@ def conversation(
     *,
     cancelled_s: float | None = None,
     confined: Confined | None = None,
+    starts_programs: bool = False,
 ) -> Iterator[Conversation]:
     """Start the driver and tell it its job; whoever leaves the block in the middle of it ends it.
 
     Args:
         confined: where the driver, and what it starts, is a client of a throw-away cluster and nothing more.
+        starts_programs: have these ended, too, if this process dies.
         cancelled_s: how long it may take then to cancel what runs on the server; by default what it needs
             to count what it had done.
 
     Raises:
         DriverError: the driver cannot be executed.
     """
-    with _process(binary, confined) as (process, last_words):
+    with (
+        _process(binary, confined) as (process, last_words),
+        guarded_session(process.pid) if starts_programs else contextlib.nullcontext(),
+    ):
         talk = Conversation(process, last_words, listen)
         try:
             talk.say(job)

@@ -200,7 +200,15 @@ class Driver:
         the block earlier ends it: what runs on the server is cancelled.
         """
         job = driver_job("run", target, workload, seed) | {"run": _run(load)}
-        with conversation(self.binary, job, listen, confined=_confined(target, workload)) as talk:
+        # Alone it does nothing but speak with the server, and dies with this process.
+        starts_programs = bool(workload.get("allow_shell"))
+        with conversation(
+            self.binary,
+            job,
+            listen,
+            confined=_confined(target) if starts_programs else None,
+            starts_programs=starts_programs,
+        ) as talk:
             yield Driving(talk, load)
 
     def run(
@@ -367,11 +375,8 @@ def driver_job(
     }
 
 
-def _confined(target: Target, workload: Mapping[str, object]) -> Confined | None:
-    """Confine a driver that runs programs for scripts; any other does nothing but speak with the server."""
-    if target.cluster is None or not workload.get("allow_shell"):
-        return None
-    return Confined(target.cluster, target.run_as)
+def _confined(target: Target) -> Confined | None:
+    return None if target.cluster is None else Confined(target.cluster, target.run_as)
 
 
 def _run(load: LoadProfile) -> dict[str, Any]:
