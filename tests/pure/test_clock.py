@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_driver_contract import HELLO, TARGET, done, driver_that
 from test_log_reading import LoggingServer
 
 from pgdrag.collectors import Window
@@ -165,6 +166,18 @@ def test_a_jump_back_and_forth_within_the_window_changes_no_number_of_the_log(
             :95
         ],
     ]
+
+
+def test_a_jump_before_anybody_looked_does_not_move_what_a_watch_saw(
+    tmp_path: Path, machine: Machine
+) -> None:
+    machine.set_clock(HOUR_S)
+    hello = HELLO | {"started_unix_s": machine.wall_s()}
+    waits = {"type": "waits", "t_s": 2.0, "duration_s": 1.0, "looks": 1, "processes": {}}
+    driver = driver_that(tmp_path, before=[hello, waits, done()], end="sys.stdin.readline()")
+    with driver.watching(TARGET, every_s=0.1) as watching:
+        (seen,) = watching.end()
+    assert seen.started_unix_s == pytest.approx(NOON + 1)
 
 
 def test_without_a_jump_nothing_is_said(machine: Machine) -> None:

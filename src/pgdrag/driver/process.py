@@ -308,6 +308,7 @@ class Watching:
         def note(line: Line) -> None:
             nonlocal started_unix_s
             if isinstance(line, HelloLine):
+                CLOCK.look()  # nobody may have looked yet since it was set
                 started_unix_s = CLOCK.of_wall(line.started_unix_s)
             elif isinstance(line, WaitsLine):
                 end_unix_s = started_unix_s + line.t_s
