@@ -12,11 +12,16 @@ import pytest
 
 from pgdrag.collectors import Unseen
 from pgdrag.collectors._log import LogReader
+from pgdrag.errors import PgdragError
+from pgdrag.experiment import load_experiment
+from pgdrag.experiment.formats import read_text
+from pgdrag.horizon.distribution_file import read_distribution
 from pgdrag.host.foreign_files import foreign_bytes, read_foreign
 from pgdrag.servers.copying import copy_data_directory, drop_pages
 from pgdrag.servers.processes import Postmaster
 from pgdrag.servers.server_log import ServerLog
 from pgdrag.servers.shared_memory import _dynamic_segments
+from pgdrag.workloads.scripts import file_script
 
 SECRET = "root:$y$j9T$secret:19000:0:99999:7:::"
 
@@ -54,7 +59,7 @@ def place(tmp_path: Path) -> Path:
 @TRICKS
 def test_a_file_that_is_not_the_servers_own_is_not_read(place: Path, trick: Any) -> None:
     trick(place / "file")
-    with pytest.raises(OSError, match=r"regular file|symbolic link|another user"):
+    with pytest.raises(OSError, match=r"regular file|a directory|symbolic link|another user"):
         read_foreign(place / "file", 100)
 
 
@@ -128,3 +133,49 @@ def test_a_link_that_leads_nowhere_is_said_to_be_one(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="symbolic link") as raised:
         read_foreign(tmp_path / "link", 1)
     assert raised.value.errno == errno.ELOOP
+
+
+READERS = pytest.mark.parametrize(
+    ("read", "most_bytes"),
+    [
+        (read_text, 2_000_000),
+        (lambda path: load_experiment(str(path)), 1_000_000),
+        (lambda path: file_script(str(path)), 1_000_000),
+        (read_distribution, 200_000),
+    ],
+    ids=["configuration", "experiment", "script", "holds"],
+)
+SOME_NAME = "file.toml"
+
+
+@READERS
+@pytest.mark.parametrize("trick", [fifo, directory, lambda path: path.symlink_to("/dev/zero")])
+def test_what_a_strangers_file_names_is_no_device_and_no_fifo(
+    tmp_path: Path, read: Any, most_bytes: int, trick: Any
+) -> None:
+    trick(tmp_path / SOME_NAME)
+    with pytest.raises(PgdragError, match=r"regular file|is a directory"):
+        read(tmp_path / SOME_NAME)
+
+
+@READERS
+def test_a_file_that_grows_while_it_is_read_takes_no_more_memory(
+    tmp_path: Path, read: Any, most_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / SOME_NAME).write_bytes(b"#" * (most_bytes + 1))
+    found = Path.stat
+    monkeypatch.setattr(Path, "stat", lambda *args, **more: SmallStat(found(*args, **more)))
+    with pytest.raises(PgdragError, match="larger than"):
+        read(tmp_path / SOME_NAME)
+
+
+class SmallStat:
+    """What was found of a file when it was small."""
+
+    st_size = 0
+
+    def __init__(self, found: os.stat_result) -> None:
+        self._found = found
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._found, name)

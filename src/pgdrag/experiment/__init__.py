@@ -21,6 +21,7 @@ from pgdrag.errors import ExperimentError, UsageError
 from pgdrag.experiment.model import WrittenFloat, experiment_schema
 from pgdrag.experiment.reader import read_document
 from pgdrag.experiment.said import Mended
+from pgdrag.host.foreign_files import as_text, read_named
 from pgdrag.host.nearest_file import nearest_file
 from pgdrag.model import Level, Study
 from pgdrag.toml_lines import KeyLines
@@ -145,9 +146,10 @@ def _shipped_paths() -> dict[str, Path]:
 
 def _read(path: Path) -> Experiment:
     try:
-        if path.stat().st_size > LARGEST_FILE_BYTES:
+        content = read_named(path, LARGEST_FILE_BYTES + 1)
+        if len(content) > LARGEST_FILE_BYTES:
             raise ExperimentError("larger than any experiment file, 1 MB", path=path)
-        text = path.read_text(encoding="utf-8")
+        text = as_text(content)
     except OSError as error:
         hint = nearest_file(path) or 'Run "pgdrag list" to see the experiments that are shipped.'
         if isinstance(error, FileNotFoundError):

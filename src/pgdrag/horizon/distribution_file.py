@@ -23,6 +23,7 @@ from pgdrag.findings.holds.distribution import (
     as_level,
     distribution_of,
 )
+from pgdrag.host.foreign_files import as_text, read_named
 from pgdrag.toml_lines import KeyLines, KeyPath
 from pgdrag.units import format_duration
 
@@ -37,9 +38,10 @@ def read_distribution(path: Path) -> HoldDistribution:
         HoldsError: it cannot be read, or is not one; with file and line.
     """
     try:
-        if path.stat().st_size > LARGEST_BYTES:
+        content = read_named(path, LARGEST_BYTES + 1)
+        if len(content) > LARGEST_BYTES:
             raise HoldsError("larger than 200 kB, so not a distribution of holds", path=path)
-        text = path.read_text(encoding="utf-8")
+        text = as_text(content)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise HoldsError(f'could not read "{path}": {reason}', hint=_HINT) from None

@@ -1,6 +1,6 @@
 """What is in a file that another user may have put there, such as the server's user, whom root watches?
 
-Opened plainly, a FIFO would wait for a writer for ever, and a link would lead to a file that only the
+Or in one that a stranger's file names: it may be a device that never ends. Opened plainly, a FIFO would wait for a writer for ever, and a link would lead to a file that only the
 reader may read.
 """
 
@@ -33,16 +33,11 @@ def opened_foreign(path: Path, *, owner: int | None = None) -> Iterator[BinaryIO
         if error.errno == errno.ELOOP:
             error.strerror = "it is a symbolic link"
         raise
-    try:
+    with _regular(fd, path) as file:
         found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         if found.st_uid != (path.parent.stat().st_uid if owner is None else owner):
             raise PermissionError(errno.EPERM, "it belongs to another user", str(path))
-        with open(fd, "rb", closefd=False) as file:
-            yield file
-    finally:
-        os.close(fd)
+        yield file
 
 
 def read_foreign(path: Path, most_bytes: int, *, owner: int | None = None) -> bytes:
@@ -55,6 +50,25 @@ def read_foreign(path: Path, most_bytes: int, *, owner: int | None = None) -> by
         return file.read(most_bytes)
 
 
+def read_named(path: Path, most_bytes: int) -> bytes:
+    """Return the beginning of a regular file that somebody named, at most so many bytes; a link is followed.
+
+    Raises:
+        OSError: it cannot be read, or is something else, such as a device or a FIFO.
+    """
+    with _regular(os.open(path, _FLAGS & ~os.O_NOFOLLOW), path) as file:
+        return file.read(most_bytes)
+
+
+def as_text(content: bytes) -> str:
+    """Return UTF-8 as text whose lines end in newlines.
+
+    Raises:
+        UnicodeDecodeError: it is none.
+    """
+    return content.decode().replace("\r\n", "\n").replace("\r", "\n")
+
+
 def foreign_bytes(path: Path) -> int:
     """Return the size of a regular file, in bytes; 0 for anything else, or nothing."""
     try:
@@ -62,3 +76,17 @@ def foreign_bytes(path: Path) -> int:
     except OSError:
         return 0
     return found.st_size if stat.S_ISREG(found.st_mode) else 0
+
+
+@contextmanager
+def _regular(fd: int, path: Path) -> Iterator[BinaryIO]:
+    """Have what was opened as a file, if it is a regular one, and close it."""
+    try:
+        mode = os.fstat(fd).st_mode
+        if not stat.S_ISREG(mode):
+            kind = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
+            raise OSError(errno.EINVAL, f"it is {kind}", str(path))
+        with open(fd, "rb", closefd=False) as file:
+            yield file
+    finally:
+        os.close(fd)

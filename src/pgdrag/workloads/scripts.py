@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pgdrag.english import did_you_mean
 from pgdrag.errors import UsageError
+from pgdrag.host.foreign_files import as_text, read_named
 from pgdrag.host.nearest_file import nearest_file
 
 LARGEST_SCRIPT_BYTES = 1_000_000
@@ -122,9 +123,10 @@ def file_script(option: str, directory: Path = Path()) -> Script:
     name, weight = split_weight(option)
     path = directory / name
     try:
-        if path.stat().st_size > LARGEST_SCRIPT_BYTES:
+        content = read_named(path, LARGEST_SCRIPT_BYTES + 1)
+        if len(content) > LARGEST_SCRIPT_BYTES:
             raise UsageError(f'script file "{path}" is larger than any script, 1 MB')
-        text = path.read_text(encoding="utf-8")
+        text = as_text(content)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise UsageError(

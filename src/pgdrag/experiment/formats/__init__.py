@@ -7,8 +7,6 @@ the reason. Which of the settings a throw-away server can have is asked later: `
 
 from __future__ import annotations
 
-import os
-import stat
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from pgdrag.experiment.said import Given as Given
 from pgdrag.experiment.said import Mended as Mended
 from pgdrag.experiment.said import Place as Place
 from pgdrag.experiment.said import Skipped as Skipped
+from pgdrag.host.foreign_files import read_named
 from pgdrag.servers.conf import fold
 
 # A managed service's export of its 400 settings has a quarter of that.
@@ -153,12 +152,7 @@ def read_text(path: Path) -> str:
         ConfError: it is too large, or not text.
     """
     try:
-        # Without blocking: it may be a named pipe.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise UsageError(f'could not read "{path}": it is not a regular file')
-            content = file.read(LARGEST_FILE_BYTES + 1)
+        content = read_named(path, LARGEST_FILE_BYTES + 1)
     except OSError as error:
         raise UsageError(f'could not read "{path}": {error.strerror}') from None
     if len(content) > LARGEST_FILE_BYTES:
