@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -23,6 +26,7 @@ from pgdrag.journal import Journal
 from pgdrag.model import Host, Level
 from pgdrag.model.program import Program
 from pgdrag.provision import Provision
+from pgdrag.servers import real_device
 from pgdrag.servers.settings import SettingsCatalog
 
 HEAD = 'pgdrag = 1\nname = "stranger"\n'
@@ -187,6 +191,121 @@ def test_remembered_consent_ends_when_the_program_is_another_one(tmp_path: Path)
     script.write_text("false\n")
     with pytest.raises(UsageError):
         agreed(needed)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "psql --file=run.sql",
+        "psql -frun.sql",
+        "pgbench -f run.sql@3 -c $PGDRAG_CONNECTIONS > $PGDRAG_RESULTS/out.json",
+        'bash -c "./run.sql 8"',
+        "bash -c 'sh -c \"exec ./run.sql\"'",
+        "true;./run.sql",
+        "./run.sql#",
+    ],
+)
+def test_consent_ends_with_the_content_however_a_file_is_named(
+    command: str, tmp_path: Path
+) -> None:
+    files = [tmp_path / "run.sql", tmp_path / "run.sql#"]
+    for file in files:
+        file.write_text("true\n")
+    needed = Needed((Program("put load on the server", command, str(tmp_path)),))
+    agreed(needed, allow_run=True, remember=True)
+    agreed(needed)
+    for file in files:
+        file.write_text("false\n")
+    with pytest.raises(UsageError):
+        agreed(needed)
+
+
+@pytest.mark.parametrize(
+    ("command", "word"),
+    [
+        ("sh ~/run.sh", "~/run.sh"),
+        ('sh "$HOME/run.sh"', "$HOME/run.sh"),
+        ("sh ./run*.sh", "./run*.sh"),
+        ("sh -c 'sh ./run?.sh'", "sh ./run?.sh"),
+        ("sh $(cat which)", "$"),
+        ("pgbench -f load-$PGDRAG_CONNECTIONS.sql", "load-$PGDRAG_CONNECTIONS.sql"),
+        ("cd below && ./run.sh", "cd"),
+    ],
+)
+def test_consent_to_files_that_nobody_knows_before_is_not_remembered(
+    command: str, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needed = Needed((Program("put load on the server", command),))
+    agreed(needed, allow_run=True, remember=True)
+    said = capsys.readouterr().err
+    assert said.startswith(
+        f'Consent was not remembered: with "{word}" in the command, pgdrag cannot'
+    )
+    assert not Remembered().path.exists()
+    Remembered().add(needed)  # as an older pgdrag did
+    with pytest.raises(UsageError):
+        agreed(needed)
+    Remembered().add(needed, "X")
+    assert Remembered().includes(needed, "X"), "a run goes on"
+
+
+def test_what_well_known_programs_are_called_with_can_be_remembered() -> None:
+    from pgdrag.workloads._reading import PROFILES
+
+    for profile in PROFILES.values():
+        for command in (profile.call, profile.setup):
+            assert not Needed((Program("put load on the server", command),)).unknown_file
+
+
+def test_a_server_in_a_directory_with_a_space_is_looked_at(tmp_path: Path) -> None:
+    programs = tmp_path / "my server"
+    programs.mkdir()
+    needed = Needed((Program("be the server", str(programs)),))
+    agreed(needed, allow_run=True, remember=True)
+    (programs / "postgres").write_text("evil")
+    with pytest.raises(UsageError):
+        agreed(needed)
+
+
+def test_consent_to_a_disk_ends_when_another_one_has_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    needed = Needed(changes=("/dev/sdb", "vm.overcommit_memory"))
+    serials = {"/dev/sdb": "naa.1"}
+    monkeypatch.setattr(
+        "pgdrag.experiment.consent.disk_identity", lambda path: (serials.get(str(path), ""),)
+    )
+    Remembered().add(needed, "X")
+    assert Remembered().includes(needed, "X")
+    serials["/dev/sdb"] = "naa.2"
+    assert not Remembered().includes(needed, "X")
+
+
+def test_a_disk_is_known_by_its_serial_number_and_a_partition_by_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = tmp_path / "devices" / "sdb"
+    for name, text in {
+        "device/wwid": "naa.5000c500a1b2c3d4\n",
+        "size": "2048\n",
+        "sdb1/partition": "1\n",
+        "sdb1/start": "64\n",
+        "sdb1/size": "100\n",
+    }.items():
+        (disk / name).parent.mkdir(parents=True, exist_ok=True)
+        (disk / name).write_text(text)
+    (tmp_path / "8:16").symlink_to(disk)
+    (tmp_path / "8:17").symlink_to(disk / "sdb1")
+    monkeypatch.setattr(real_device, "_SYS_DEV", tmp_path)
+    for minor, identity in (
+        (16, ("naa.5000c500a1b2c3d4", "2048")),
+        (17, ("naa.5000c500a1b2c3d4", "64", "100")),
+    ):
+        found = SimpleNamespace(st_mode=stat.S_IFBLK, st_rdev=os.makedev(8, minor))
+        device: Any = SimpleNamespace(stat=lambda found=found: found)
+        assert real_device.disk_identity(device) == identity
+    assert real_device.disk_identity(tmp_path) == ()
+    assert real_device.disk_identity(Path("vm.overcommit_memory")) == ()
 
 
 def test_remembered_consent_of_others_counts_nothing(home: Path) -> None:

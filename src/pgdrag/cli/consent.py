@@ -80,7 +80,14 @@ def agree(
     if missing and not remembered.includes(needed, run_id):
         _ask_for(missing, subject)
     if needed and remember:
-        remembered.add(needed)
+        if word := needed.unknown_file:
+            stderr().print(
+                f'Consent was not remembered: with "{word}" in the command, pgdrag cannot tell which files it runs.',
+                style="yellow",
+                soft_wrap=True,
+            )
+        else:
+            remembered.add(needed)
     return needed.keys | given
 
 

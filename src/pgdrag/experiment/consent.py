@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shlex
 import time
 from collections.abc import Collection, Iterator
@@ -24,10 +25,15 @@ from pgdrag.lab import make_design
 from pgdrag.model import Study
 from pgdrag.model.program import Program
 from pgdrag.servers.binaries import strange_programs
+from pgdrag.servers.real_device import disk_identity
 
 # The file of a command is read whole: more than that is no script.
 _LARGEST_FILE_BYTES = 100_000_000
 _MOST_FILES = 1000
+# Of what a shell makes other words, except what a program is told of its run: that names no file, but with more.
+_EXPANDED = re.compile(r"[~*?\[`]|\$(?!\{?PG)|(?<!\$)\{")
+_TOLD, _RESULTS = re.compile(r"\$\{?PG\w+\}?"), re.compile(r"\$\{?PGDRAG_RESULTS\b\S*")
+_ELSEWHERE = frozenset({"cd", "pushd"})
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,12 @@ class Needed:
             tuple(x for x in self.programs if x.key not in allowed),
             tuple(x for x in self.changes if x not in allowed),
         )
+
+    @property
+    def unknown_file(self) -> str:
+        """A word of a command that decides only when it runs which file that is; "" if all are known before."""
+        words = (x for program in self.programs for x in _words(program.command))
+        return next(filter(_is_unknown, words), "")
 
     def __bool__(self) -> bool:
         return bool(self.programs or self.changes)
@@ -87,7 +99,10 @@ class Remembered:
     def includes(self, needed: Needed, run_id: str = "") -> bool:
         """Tell whether this user agreed to just that, in general or for a run."""
         known, content = self._known(), _content(needed)
-        return any(_digest(content, one) in known for one in ("", run_id))
+        scopes = {run_id} if run_id else set()
+        if not needed.unknown_file:
+            scopes.add("")
+        return any(_digest(content, one) in known for one in scopes)
 
     def add(self, needed: Needed, run_id: str = "") -> None:
         """Remember that this user agreed to that, in general or for one run.
@@ -120,7 +135,7 @@ class Remembered:
 def _content(needed: Needed) -> list[object]:
     """Return all that consent depends on; it reads the files that commands name."""
     return [
-        sorted(needed.changes),
+        [" ".join((x, *disk_identity(Path(x)))) for x in sorted(needed.changes)],
         [[x.key, *_contents(x)] for x in sorted(needed.programs)],
     ]
 
@@ -132,21 +147,38 @@ def _digest(content: list[object], run_id: str) -> str:
 
 def _contents(program: Program) -> Iterator[str]:
     """Yield a hash of each file that a command names: the words are the same when `./run.sh` is another one."""
-    for word in dict.fromkeys(_words(program.command)):
-        path = Path(program.directory, word)
+    words = [program.command, *_words(program.command)]
+    for name in dict.fromkeys(x for word in words for x in _names(word)):
+        path = Path(program.directory, name)
         with contextlib.suppress(OSError, ValueError):
-            if path.is_dir():
-                yield f"{word} {_listing(path)}"
+            if path.is_dir() and name in words:
+                yield f"{name} {_listing(path)}"
             elif path.is_file() and path.stat().st_size <= _LARGEST_FILE_BYTES:
                 with path.open("rb") as file:
-                    yield f"{word} {hashlib.file_digest(file, 'sha256').hexdigest()}"
+                    yield f"{name} {hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
+def _names(word: str) -> Iterator[str]:
+    """Yield which files a word may name: `run.sql`, `run.sql@3`, `--file=run.sql` or `-frun.sql`."""
+    for name in (word, word.partition("=")[2], word[2:] if word.startswith("-") else ""):
+        yield from filter(None, (name, name.rpartition("@")[0]))
 
 
 def _words(command: str) -> list[str]:
+    """Return a command's words, and those of words that are commands again, as of `sh -c`."""
     try:
-        return list(shlex.shlex(command, posix=True, punctuation_chars=True))
+        lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+        lexer.whitespace_split, lexer.commenters = True, ""
+        words = list(lexer)
     except ValueError:  # a quote that is not closed
         return command.split()
+    return words + [x for word in words if len(word.split()) > 1 for x in _words(word)]
+
+
+def _is_unknown(word: str) -> bool:
+    rest = _RESULTS.sub("", word)
+    is_part = _TOLD.search(rest) and re.search("[./]", _TOLD.sub("", rest))
+    return bool(_EXPANDED.search(rest) or is_part) or word in _ELSEWHERE
 
 
 def _listing(directory: Path) -> str:
