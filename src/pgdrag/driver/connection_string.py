@@ -7,7 +7,10 @@ psql. The question is put to the server itself: what the driver is told is what 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any
@@ -28,6 +31,7 @@ from pgdrag.english import printable
 from pgdrag.errors import ServerLost, UsageError
 
 CONNECT_TIMEOUT_S = 10
+ANSWER_TIMEOUT_S = 10.0
 # What says where to connect to; PGUSER or PGPASSWORD alone name no server.
 _PLACES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGSERVICE")
 
@@ -148,7 +152,7 @@ def reach(
         host = info.host or "localhost"
         is_socket = host.startswith("/")
         address = info.hostaddr.partition("%")[0]
-        ((others,),) = connection.execute(_OTHER_SESSIONS).fetchall()
+        others = _other_sessions(connection)
         return Server(
             target=Target(
                 host,
@@ -162,7 +166,7 @@ def reach(
             version=f"{info.server_version // 10000}.{info.server_version % 10000}",
             is_local=is_socket or ip_address(address).is_loopback,
             is_encrypted=is_encrypted,
-            other_sessions=int(others),
+            other_sessions=others,
             _conninfo=make_conninfo(
                 info.dsn,
                 password=info.password,
@@ -170,6 +174,57 @@ def reach(
                 **({"sslmode": _at_least_encrypted(known)} if is_encrypted else {}),
             ),
         )
+
+
+def _other_sessions(connection: psycopg.Connection) -> int:
+    """Return how many sessions there are besides this one, from a server that may be none.
+
+    Raises:
+        ServerLost: it does not answer in time, or something else.
+    """
+    try:
+        with _hanging_up_after(ANSWER_TIMEOUT_S, connection), connection.cursor() as cursor:
+            count = -1
+            for (found,) in cursor.stream(_OTHER_SESSIONS):
+                if count >= 0:  # rows may come without end: the session is over, and none is kept
+                    connection.close()
+                    raise ValueError
+                count = int(found)
+    except psycopg.Error as error:
+        raise ServerLost(f"could not ask the server anything: {_reason(error)}") from None
+    except (ValueError, TypeError):
+        count = -1
+    if count < 0:
+        raise ServerLost("the server does not answer as PostgreSQL does")
+    return count
+
+
+@contextmanager
+def _hanging_up_after(timeout_s: float, connection: psycopg.Connection) -> Iterator[None]:
+    """End a session whose server is still silent after that time: libpq would wait for ever.
+
+    Raises:
+        ServerLost: it was.
+    """
+    is_late = threading.Event()
+
+    def hang_up() -> None:
+        is_late.set()
+        with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as other:
+            other.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(timeout_s, hang_up)
+    timer.start()
+    try:
+        yield
+    except psycopg.OperationalError:
+        if is_late.is_set():
+            message = f"the server let pgdrag in, but did not answer within {timeout_s:g} s"
+            raise ServerLost(message) from None
+        raise
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 def _at_least_encrypted(known: Mapping[str, str]) -> str:
