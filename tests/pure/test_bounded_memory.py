@@ -40,6 +40,16 @@ def test_a_flood_on_standard_error_leaves_its_end_and_no_file(tmp_path: Path) ->
     assert len(detail) <= 2000
 
 
+def test_a_line_without_end_is_a_breach_and_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pgdrag.driver.conversation.LARGEST_LINE_BYTES", 1 << 20)
+    flood = "import os\nwhile True: os.write(1, b'x' * 65536)"
+    with pytest.raises(DriverError, match="broke its contract") as raised:
+        run_fake(tmp_path, before=[HELLO], end=flood)
+    assert raised.value.detail == "It wrote a line of more than 1 MB."
+
+
 def test_what_outlives_the_driver_and_holds_its_standard_error_holds_nobody_up(
     tmp_path: Path,
 ) -> None:

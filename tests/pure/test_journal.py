@@ -8,6 +8,7 @@ import sqlite3
 import struct
 import subprocess
 import sys
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 from pydantic_core import to_jsonable_python
 
 from pgdrag.errors import JournalError, StorageError
-from pgdrag.journal import Journal
+from pgdrag.journal import Journal, _unpacked
 from pgdrag.journal._file import SCHEMA
 from pgdrag.lab import expand
 from pgdrag.model import Block, Host
@@ -298,6 +299,19 @@ def test_a_damaged_journal_is_told_without_a_traceback(journal: Journal) -> None
     damaged = Journal(journal.path)
     with pytest.raises(JournalError, match="could not use journal"):
         damaged.summaries()
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [zlib.compress(bytes(2**20)), zlib.compress(b"{}")[:-1], b"no zlib"],
+    ids=["too much", "torn", "something else"],
+)
+def test_recordings_of_a_strangers_journal_take_no_more_memory_than_any_have(
+    packed: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pgdrag.journal.LARGEST_RECORDINGS_BYTES", 2**20 - 1)
+    with pytest.raises(JournalError, match="recordings of a trial are damaged"):
+        _unpacked(packed)
 
 
 # What the first version wrote, as far as the next ones changed it.

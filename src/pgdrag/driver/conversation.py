@@ -34,6 +34,8 @@ from pgdrag.host.guardian import guarded_session
 from pgdrag.host.server_user import ServerUser
 from pgdrag.host.spawn import clean_environment, spawn
 
+# The longest have what a script sends, with values.
+LARGEST_LINE_BYTES = 16 * 2**20
 # How long the driver waits for work that it has cancelled.
 GRACE_S = 5.0
 # After its grace the driver gives threads that do not end this long, and then ends without them.
@@ -172,7 +174,7 @@ class Conversation:
         """Wait for the end of what the driver says, so that it is not kept from saying it."""
         deadline = time.monotonic() + timeout_s
         # An interruption may have closed the pipe before.
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(TimeoutError, DriverError):
             while not self._pipe.closed and self._line(deadline) is not None:
                 pass
 
@@ -181,6 +183,7 @@ class Conversation:
 
         Raises:
             TimeoutError: it is too late for one.
+            DriverError: it has no end.
         """
         with selectors.DefaultSelector() as selector:
             selector.register(self._pipe, selectors.EVENT_READ)
@@ -193,6 +196,8 @@ class Conversation:
                 if not chunk:
                     return None
                 self._held += chunk
+                if len(self._held) > LARGEST_LINE_BYTES and b"\n" not in chunk:
+                    raise breach(f"it wrote a line of more than {LARGEST_LINE_BYTES >> 20} MB")
         line, _, self._held = self._held.partition(b"\n")
         return line
 

@@ -49,6 +49,8 @@ _SAMPLE = ", ".join(one.name for one in fields(Sample))  # its columns have its 
 _RUN_ID = re.compile(r"\w[\w.-]*")
 
 # How many runs, and results of them, tell how long trials take.
+# Of one trial: a profile of hours has some MB.
+LARGEST_RECORDINGS_BYTES = 256 * 2**20
 _EXPERIENCE_RUNS, _EXPERIENCE_RESULTS = 6, 24
 
 
@@ -261,7 +263,7 @@ class Journal:
             of_attempt = "WHERE run_id = ? AND number = ? AND attempt = ?"
             key = (run_id, number, attempt)
             for (packed,) in self._rows(f"SELECT exhibits FROM exhibits {of_attempt}", key):
-                recordings = _read(Recordings, zlib.decompress(packed))
+                recordings = _read(Recordings, _unpacked(packed))
                 result = replace(result, recordings=recordings)
             if result.measurement is not None:
                 rows = self._rows(f"SELECT {_SAMPLE} FROM sample {of_attempt} ORDER BY sample", key)
@@ -445,6 +447,21 @@ def _written(kind: type, value: object) -> str:
 def _read(kind: type[_T], text: str | bytes) -> _T:
     found: _T = _adapter(kind).validate_json(text)  # type: ignore[arg-type]  # a class is hashable
     return of_today(found)
+
+
+def _unpacked(packed: bytes) -> bytes:
+    """Return what was packed: a stranger's journal may come to more than there is memory."""
+    unpacking = zlib.decompressobj()
+    try:
+        content = unpacking.decompress(packed, LARGEST_RECORDINGS_BYTES)
+    except zlib.error as error:
+        raise JournalError("recordings of a trial are damaged", detail=f"{error}.") from None
+    if not unpacking.eof:
+        raise JournalError(
+            "recordings of a trial are damaged",
+            detail=f"They are not whole, or larger than {LARGEST_RECORDINGS_BYTES >> 20} MB.",
+        )
+    return content
 
 
 def _true_status(status: RunStatus, pid: int | None) -> RunStatus:
