@@ -333,7 +333,7 @@ def test_bytes_written_through_to_storage_are_the_devices(shared_cluster: Cluste
     assert watch["disk_write_wait_s"] > 0
     assert 0 < watch["disk_busy_share"] <= 1
     assert watch["disk_queue_length"] > 0
-    assert watch.detail("disk_busy_share") == f"Of {device}."
+    assert watch.detail("disk_busy_share") == f"Of {device.disk.name}."
 
 
 @pytest.fixture
