@@ -14,7 +14,6 @@ from dataclasses import replace
 from itertools import count
 from typing import Protocol
 
-from pgdrag.designs import Design, all_designs
 from pgdrag.duration import PREPARE, Budget, Experience
 from pgdrag.errors import Interrupted, StorageError
 from pgdrag.factors import Problem
@@ -32,6 +31,7 @@ from pgdrag.model import (
     Trial,
     WorkloadSpec,
 )
+from pgdrag.model.design import make_design
 from pgdrag.model.events import (
     BlockPlanned,
     BudgetSpent,
@@ -95,11 +95,6 @@ def run_experiment(
     return journal.run(run_id)
 
 
-def make_design(study: Study) -> Design:
-    """Return the study's design, from its name and parameters."""
-    return all_designs()[study.design](study.rungs, study.design_parameters)
-
-
 def expand(
     block: Block, study: Study, *, seed: int, block_number: int, first_number: int
 ) -> list[Trial]:
@@ -112,7 +107,7 @@ def expand(
     """
     load = study.load.shortened() if block.is_brief else study.load
     trials: list[Trial] = []
-    for replicate in range(1, study.replicates + 1):
+    for replicate in range(1, block.times(study.replicates) + 1):
         rng = random.Random(f"{seed}/{block_number}/{replicate}")
         trial_seed = rng.getrandbits(63)
         for treatment in rng.sample(block.treatments, k=len(block.treatments)):
@@ -159,10 +154,9 @@ def _run_blocks(run: RunRecord, bench: TrialRunner, journal: Journal, listen: Li
         first_number += len(trials)
         journal.plan_trials(run.run_id, trials)
         finished = sum(trial.number in kept for trial in trials)
-        forecast = design.forecast()
-        left = forecast.times(run.study.replicates)
+        left = design.trials_left()
         listen(budget.time_left(run.study, left, clock.since_s))
-        listen(BlockPlanned(tuple(trials), finished, forecast, run.study.replicates))
+        listen(BlockPlanned(tuple(trials), finished, left))
         results: list[Result] = []
         for trial in trials:
             result = kept.get(trial.number)

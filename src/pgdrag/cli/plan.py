@@ -61,8 +61,10 @@ def trials_words(plan: Plan) -> str:
 
 
 def summary(plan: Plan) -> Iterator[str]:
-    """Return how many trials there are, how long they take and what room they need, a line each."""
+    """Return how many trials there are, how long they take, their order and what room they need, a line each."""
     yield trials_words(plan)
+    if plan.order:
+        yield plan.order
     yield f"Estimated from {plan.basis}."
     yield (
         f"Disk: about {format_bytes(plan.disk_bytes)} in all, snapshots included; "

@@ -110,6 +110,8 @@ class _View:
         again = f", {counted(event.finished, 'trial')} already done" if event.finished else ""
         self.console.print(study.title or study.name, style="bold")
         self.console.print(f"Run {event.run_id}, {study.scale_words}{again}")
+        if order := self.design.plan():
+            self.console.print(order)
         for rung in study.rungs:
             if (label := self.design.label(rung.treatment)) != rung.treatment.name:
                 self.console.print(f"{label}: {rung.heading}")
@@ -122,9 +124,8 @@ class _View:
 
     def _planned(self, event: BlockPlanned) -> None:
         before = event.trials[0].number - 1
-        more = event.forecast.times(event.replicates)
-        fewest = max(before + more.fewest, event.trials[-1].number)
-        self.trials = count_words(fewest, before + more.greatest)
+        fewest = max(before + event.left.fewest, event.trials[-1].number)
+        self.trials = count_words(fewest, before + event.left.greatest)
         self.waiting = list(event.trials)[event.finished :]
 
     def _finished(self, result: Result, so_far: str) -> None:

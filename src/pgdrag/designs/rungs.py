@@ -1,42 +1,320 @@
-"""What does each rung do by itself, upon the baseline alone? And what a ladder asks for alike: every rung once a block."""
+"""What does each rung do by itself, upon the baseline alone? And what a ladder does alike: its headline, then its rungs.
+
+A study has a headline: one treatment against the baseline. Where there are trials enough, pairs of these two
+come first, compared as `compare` compares its arms, until they are decided or their part of the trials is
+used; then blocks of all treatments, in what is left. A run has never more trials than whole blocks alone would.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+import math
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import fmean
+from typing import Annotated, ClassVar, TypedDict
 
 from pydantic import Field
 
-from pgdrag.designs import DesignParameters, OneBlock
+from pgdrag.designs import Design, DesignParameters
+from pgdrag.designs.compare import Compare
+from pgdrag.designs.compare.findings import CompareFinding
+from pgdrag.designs.compare.rules import MOST_FORECAST, CompareParameters, End, pairs_to_detect
+from pgdrag.designs.compare.section import comparison_blocks
+from pgdrag.english import counted
+from pgdrag.findings.combine import RungTrials, group
 from pgdrag.findings.readings import rate_if_numbered, rates_of
+from pgdrag.findings.values import Comparison, DesignFinding, Findings, Interval, Verdict
 from pgdrag.findings.wording import so_far_words
-from pgdrag.model import Block, Result, Treatment
-from pgdrag.stats.rates import repeat_noise
+from pgdrag.model import Block, Forecast, Outcome, Result, Rung, RunRecord, Treatment
+from pgdrag.report import document
+from pgdrag.report.sections import Section, found_of
+from pgdrag.stats.linear_model import Fit, fit
+from pgdrag.stats.paired import ORDER_PAIRS
+from pgdrag.stats.rates import TrialRate, repeat_noise
 from pgdrag.stats.ratios import slowdown
+from pgdrag.stats.sequential import FIRST_INTERIM
+from pgdrag.units import format_duration, format_ratio
+
+_ENOUGH_DOF = 4  # of noise: fewer make any interval too wide
+_WORTH_TELLING = 1.2  # what is said to take so many pairs where the headline is not decided
 
 
 class RungsParameters(DesignParameters):
     """Parameters of a design over the rungs."""
 
+    # Runs of before had whole blocks only, and are resumed as such.
+    unstored: ClassVar[Mapping[str, object]] = {"headline": 0.0}
+
     baseline_repeats: Annotated[int, Field(ge=1, le=10)] = Field(
         default=1,
         description="Run the baseline this many times a block; two or more show the noise floor",
     )
+    headline: Annotated[float, Field(ge=0, le=0.9)] = Field(
+        default=0.75,
+        description="Use up to this part of the trials for pairs that decide the headline first; 0: none",
+    )
 
 
-class EveryRung(OneBlock):
-    """Every rung once, and the baseline as often as asked."""
+@dataclass(frozen=True)
+class RungsFinding(DesignFinding):
+    """What a study found whose headline was decided first.
+
+    Attributes:
+        headline: the comparison of the pairs; None where there were none.
+        rates: committed transactions/s of each rung that has a number, with the noise of all trials.
+        to_baseline: each rung against the baseline, likewise; the headline's by its pairs.
+        to_previous: each rung against the one that it stands upon.
+    """
+
+    completes_answer: ClassVar[bool] = True
+
+    headline: CompareFinding | None
+    rates: Mapping[str, Interval]
+    to_baseline: Mapping[str, Comparison]
+    to_previous: Mapping[str, Comparison]
+
+    def rate(self, rung: str) -> Interval | None:
+        """Return a rung's rate, with the noise of all trials."""
+        return self.rates.get(rung)
+
+    def comparison(self, rung: str) -> Comparison | None:
+        """Return a rung against the baseline, with the noise of all trials; the headline by its pairs."""
+        return self.to_baseline.get(rung)
+
+    def step(self, rung: str) -> Comparison | None:
+        """Return a rung against the one that it stands upon, with the noise of all trials."""
+        return self.to_previous.get(rung)
+
+
+class _Numbers(TypedDict):
+    headline: CompareFinding | None
+    rates: dict[str, Interval]
+    to_baseline: dict[str, Comparison]
+    to_previous: dict[str, Comparison]
+
+
+class EveryRung(Design):
+    """The headline in pairs until it is decided, then every rung once a block.
+
+    Without trials enough for `ORDER_PAIRS` pairs, blocks alone: every rung once, and the baseline as often as asked.
+    """
 
     parameters: RungsParameters
 
-    def block(self) -> Block:
-        """Return every rung's treatment, the baseline's further repeats first."""
-        treatments = [rung.treatment for rung in self.rungs]
-        return Block((*[treatments[0]] * (self.parameters.baseline_repeats - 1), *treatments))
+    def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
+        super().__init__(rungs, parameters)
+        self._results: list[Result] = []
+        self._is_told = False
+        self._target = self._headlines()[0] if len(self.rungs) > 1 else self.rungs[0]
+
+    @abstractmethod
+    def _headlines(self) -> Sequence[Rung]:
+        """Return the rungs that may be the headline: the first that this machine can have is."""
+
+    def everything(self) -> tuple[Treatment, ...]:
+        """Return the treatments of a block, each once, the rungs first."""
+        return tuple(rung.treatment for rung in self.rungs)
+
+    def ask(self) -> Block:
+        """Return the next pair or the next block, each to be run once; without pairs all blocks at once."""
+        if not self._pairs:
+            return Block() if self._is_told else self._whole_block()
+        left = self._trials - len(self._results)
+        is_first = len(self._results) < 2 * self._pairs[0]
+        if self._is_open and is_first:
+            return Block(self._pair, replicates=1)
+        following = self._following(left, is_open=self._is_open)
+        return Block(following, replicates=1) if following else Block()
+
+    def tell(self, results: Sequence[Result]) -> None:
+        """Take the results; where the headline cannot be had here, another rung takes its place."""
+        self._results += results
+        self._is_told = True
+        if not self._pairs:
+            return
+        lacking = {x.trial.treatment.name for x in self._results if x.outcome is Outcome.UNTESTABLE}
+        testable = (x for x in self._headlines() if x.treatment.name not in lacking)
+        target = next(testable, self._target)
+        if target is self._target:
+            self._comparison.tell(results)
+        else:
+            self._target = target
+            self.__dict__.pop("_comparison", None)
+            self._comparison.tell(self._results)
+
+    def trials_left(self) -> Forecast:
+        """Return the trials still to come: with the headline decided as soon as it can be, and all that there may be."""
+        if not self._pairs:
+            return super().trials_left()
+        left = self._trials - len(self._results)
+        needed = min(self._comparison.forecast().least, left)
+        filled = [*self._filled(left - needed, is_open=False)]
+        least = needed + sum(map(len, filled))
+        return Forecast(least, left if self._is_open else least)
+
+    def plan(self) -> str:
+        """Say which pairs come first, and what follows."""
+        if not self._pairs:
+            return ""
+        first, _ = self._pairs
+        pairs = f"pairs of {self.rungs[0].name} and {self._target.name}"
+        blocks = f"blocks of the {len(self.rungs)} {self.noun}s"
+        if len(self.everything()) > len(self.rungs):
+            blocks = f"blocks of all {len(self.everything())} treatments or of the {len(self.rungs)} {self.noun}s"
+        return f"First up to {first} {pairs}, until these are decided; then {blocks}, as many as {self._trials} trials allow."
 
     def so_far(self, results: Sequence[Result]) -> str:
         """Return how the last trial's treatment compares with the baseline by now."""
-        return against_baseline(results, self.rungs[0].treatment)
+        baseline = self.rungs[0].treatment
+        if self._pairs and results[-1].trial.treatment.identity == self._target.treatment.identity:
+            interim = self._comparison.interim(results)
+            words = "" if interim is None else so_far_words(interim.shown)
+            return f"{words} than {baseline.name} so far" if words else ""
+        return against_baseline((*self._results, *results), baseline)
+
+    def headline(self, run: RunRecord) -> CompareFinding | None:
+        """Return what the pairs of the headline show; None where there are none."""
+        if not self._pairs:
+            return None
+        found = self._comparison.find(run)
+        is_over = found.end is End.GOING_ON and not self.ask().treatments
+        return replace(found, end=End.MAX_PAIRS) if is_over else found
+
+    def find(self, run: RunRecord) -> RungsFinding | None:
+        """Return what pairs and blocks show together; None where there were blocks only."""
+        headline = self.headline(run)
+        if headline is None:
+            return None
+        trials = group(self.rungs, run.results)
+        fitted = self.fitted({one.rung.treatment.name: one.rates for one in trials})
+        numbers = self.numbers(fitted, trials, headline)
+        return RungsFinding(self.headline_sentence(headline, run), (), **numbers)
+
+    def fitted(self, trials: Mapping[str, Sequence[TrialRate]]) -> Fit:
+        """Fit the trials of all treatments, with the noise that comparisons within a block have.
+
+        The trials of a pair are neighbours, and on a machine whose noise lasts differ less than those of a longer
+        block. So noise is what is left in longer blocks; where these were too few to say, what trials of one
+        treatment differ by over the whole run.
+        """
+        found = fit(trials)
+        if not self._pairs:
+            return found
+        lengths = Counter(rate.block for rates in trials.values() for rate in rates)
+        longer = {
+            name: [rate for rate in rates if lengths[rate.block] > len(self._pair)]
+            for name, rates in trials.items()
+        }
+        noise = fit(longer).noise
+        if noise is None or noise.dof < _ENOUGH_DOF:
+            noise = repeat_noise(found.trials.values()) or noise
+        return replace(found, noise=noise, dof=0 if noise is None else noise.dof)
+
+    def numbers(
+        self, fitted: Fit, trials: Sequence[RungTrials], headline: CompareFinding | None
+    ) -> _Numbers:
+        """Return the rates and comparisons of all rungs, from a fit of all trials but for the headline's."""
+        rates: dict[str, Interval] = {}
+        to_baseline: dict[str, Comparison] = {}
+        to_previous: dict[str, Comparison] = {}
+        baseline = previous = self.rungs[0]
+        known = None
+        if headline is not None and len(headline.pairs) >= FIRST_INTERIM:
+            known = headline.comparison(headline.treatment)
+        for one in trials:
+            rung, name = one.rung, one.rung.treatment.name
+            if (rate := fitted.rate(name)) is not None:
+                rates[rung.name] = rate
+            for found, before in ((to_baseline, baseline), (to_previous, previous)):
+                compared = fitted.compare(before.treatment.name, name)
+                if rung is self._target and before is baseline and known is not None:
+                    # Pairs that all had one order say nothing, whatever they measured: no analysis could decide.
+                    is_mute = math.isinf(known.detectable) and compared is not None
+                    compared = compared if is_mute else known
+                if compared is not None:
+                    found[rung.name] = compared
+            if self.is_cumulative and one.rates:
+                previous = rung
+        return {
+            "headline": headline,
+            "rates": rates,
+            "to_baseline": to_baseline,
+            "to_previous": to_previous,
+        }
+
+    def headline_sentence(self, found: CompareFinding, run: RunRecord) -> str:
+        """Say how many pairs decided the headline, or what it would take; "" with fewer than two."""
+        if len(found.pairs) < FIRST_INTERIM:
+            return ""
+        start = f"{found.treatment} against {found.reference}"
+        pairs = f"{counted(len(found.pairs), 'pair')} of trials"
+        if found.verdict is not Verdict.INCONCLUSIVE:
+            return f"{start}: decided by {pairs}."
+        if found.pair_log_sd is None or found.detectable <= _WORTH_TELLING:
+            return f"{start}: undecided after {pairs}."
+        rules = self._comparison.parameters
+        needed = pairs_to_detect(_WORTH_TELLING, found.pair_log_sd, rules)
+        takes = (
+            f"more than {MOST_FORECAST:,} pairs" if needed is None else f"about {needed:,} pairs"
+        )
+        identities = [one.identity for one in self._pair]
+        took_s = [x.took_s for x in run.results if x.trial.treatment.identity in identities]
+        if needed is not None and any(took_s):
+            takes += f" ({format_duration(round(2 * needed * fmean(took_s)))})"
+        return f"{start}: undecided after {pairs}; at this noise, {format_ratio(_WORTH_TELLING)} takes {takes}."
+
+    def _whole_block(self) -> Block:
+        baseline, *others = self.everything()
+        return Block((*[baseline] * self.parameters.baseline_repeats, *others))
+
+    @property
+    def _pair(self) -> tuple[Treatment, Treatment]:
+        return self.rungs[0].treatment, self._target.treatment
+
+    @property
+    def _trials(self) -> int:
+        """Trials of whole blocks alone, which a run never exceeds."""
+        return self.replicates * (len(self.everything()) + self.parameters.baseline_repeats - 1)
+
+    @cached_property
+    def _pairs(self) -> tuple[int, int] | tuple[()]:
+        """The most pairs before the first block, and in all; none where these are too few to decide anything."""
+        room = self._trials - len(self.rungs)  # for one block at least
+        first = min(int(self.parameters.headline * self._trials), room) // 2
+        if first < 1 or len(self.rungs) < 2:
+            return ()
+        rest = self._filled(self._trials - 2 * first, is_open=True)
+        most = first + sum(self._target.treatment in block for block in rest)
+        return (first, most) if most >= ORDER_PAIRS else ()
+
+    @cached_property
+    def _comparison(self) -> Compare:
+        _, most = self._pairs
+        return Compare((self.rungs[0], self._target), CompareParameters(max_pairs=most))
+
+    @property
+    def _is_open(self) -> bool:
+        return bool(self._comparison.ask().treatments)
+
+    def _following(self, left: int, *, is_open: bool) -> tuple[Treatment, ...]:
+        """Return the largest block that there are trials for, else one more pair if the headline is open."""
+        every, rungs = self.everything(), tuple(rung.treatment for rung in self.rungs)
+        if not is_open:  # which is known then, and the baseline ties a block to the others
+            rungs = tuple(one for one in rungs if one is not self._target.treatment)
+        has_more = len(every) > len(self.rungs)
+        for block in (every, rungs) if has_more else (rungs,):
+            if 1 < len(block) <= left:
+                return block
+        return self._pair if is_open and left > 1 else ()
+
+    def _filled(self, left: int, *, is_open: bool) -> Iterator[tuple[Treatment, ...]]:
+        """Yield the blocks that so many trials are filled with."""
+        while block := self._following(left, is_open=is_open):
+            yield block
+            left -= len(block)
 
 
 def against_baseline(results: Sequence[Result], baseline: Treatment) -> str:
@@ -59,9 +337,14 @@ def against_baseline(results: Sequence[Result], baseline: Treatment) -> str:
 class OneAtATimeParameters(RungsParameters):
     """Parameters of a one-at-a-time study."""
 
+    headline: Annotated[float, Field(ge=0, le=0.9)] = Field(
+        default=0.25,
+        description="Use up to this part of the trials for pairs that decide the first treatment; 0: none",
+    )
+
 
 class OneAtATime(EveryRung):
-    """The baseline and every rung once a block; the laboratory adds replicates.
+    """The baseline and every rung once a block, the first of them decided in pairs before: its headline.
 
     It sees what suffices by itself. What only counts together with another rung it cannot see: that is
     what `ablate` is for.
@@ -70,3 +353,31 @@ class OneAtATime(EveryRung):
     name = "one-at-a-time"
     summary = "each treatment by itself against the baseline"
     Parameters = OneAtATimeParameters
+
+    def _headlines(self) -> Sequence[Rung]:
+        return self.rungs[1:]
+
+
+class HeadlineSection(Section):
+    """The pairs that decided the headline, or did not."""
+
+    name = "headline"
+    summary = "the pairs that a ladder or a one-at-a-time study decides its headline by"
+    title = "The headline, pair by pair"
+    order = 24
+    finding_type = RungsFinding
+
+    def applies(self, findings: Findings) -> bool:
+        """Pairs came first, and one of them has numbers."""
+        found = findings.found
+        return (
+            isinstance(found, RungsFinding)
+            and found.headline is not None
+            and found.headline.slowdown is not None
+        )
+
+    def blocks(self, findings: Findings) -> Sequence[document.Block]:
+        """Return what a comparison's report has of its pairs."""
+        headline = found_of(findings, RungsFinding).headline
+        assert headline is not None, "see applies"
+        return comparison_blocks(headline)

@@ -43,6 +43,7 @@ class Plan:
     Attributes:
         workload: in a few words.
         treatments: those that have names; a design makes others of them.
+        order: in which trials come, in words; "" where every treatment stands once in each replicate.
         differences: between the two arms of a question, also those that are not tested; of an experiment none.
         trials_done: of a run that is to be resumed.
         trials_least, trials_most: still to come, as the design foretells them.
@@ -62,6 +63,7 @@ class Plan:
     question: str
     workload: str
     treatments: tuple[PlannedTreatment, ...]
+    order: str
     differences: tuple[Difference, ...]
     trials_done: int
     trials_least: int
@@ -102,13 +104,14 @@ def plan_of(
     """
     design = make_design(study)
     _refuse_short_budget(study, is_brief=design.ask().is_brief)
-    left = left or design.forecast().times(study.replicates)
+    left = left or design.trials_left()
     least_s, most_s = experience.trials(study, left)
     return Plan(
         title=study.title,
         question=study.question,
         workload=study.scale_words,
         treatments=tuple(map(_planned, study.rungs)),
+        order=design.plan(),
         differences=tuple(differences),
         trials_done=trials_done,
         trials_least=left.fewest,

@@ -254,9 +254,8 @@ def _level(
 
 
 def _scale(study: Study, here: Here) -> CheckedScale:
-    forecast = make_design(study).forecast()
-    trials = forecast.times(study.replicates)
-    load_s_least, load_s_most = study.load_s(forecast)
+    trials = make_design(study).trials_left()
+    load_s_least, load_s_most = study.load_s(trials)
     return CheckedScale(
         name=study.scale,
         trials_least=trials.fewest,

@@ -19,7 +19,7 @@ from pgdrag.findings.combine import RungTrials
 from pgdrag.findings.compared import Compared, Treatments, compared, with_further_treatments
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model import Forecast, Outcome, Result, Rung, RunRecord, Treatment
-from pgdrag.model.design import Design, all_designs
+from pgdrag.model.design import Design, all_designs, make_design
 
 
 def find(run: RunRecord) -> Findings:
@@ -31,9 +31,7 @@ def find(run: RunRecord) -> Findings:
     """
     design, done = _replay(run)
     # Before it looks at the results of a block that is not complete.
-    more = (
-        design.forecast().times(run.study.replicates) if design and run.is_ended_by_budget else None
-    )
+    more = design.trials_left() if design and run.is_ended_by_budget else None
     found = None if design is None else design.find(run)
     if found is None or not found.names_all_treatments:
         run = with_further_treatments(run)
@@ -71,7 +69,7 @@ def trials_left(run: RunRecord) -> Forecast:
     design, done = _replay(run)
     if design is None:
         return Forecast(0, 0)
-    left = design.forecast().times(run.study.replicates)
+    left = design.trials_left()
     for result in sorted(run.results, key=lambda result: result.trial.number)[done:]:
         left = left.without(is_brief=result.trial.is_brief)
     return left
@@ -86,18 +84,17 @@ def _replay(run: RunRecord) -> tuple[Design | None, int]:
         None where the design is unknown.
     """
     study, done = run.study, 0
-    kind = all_designs().get(study.design)
-    if kind is None:
+    if study.design not in all_designs():
         return None, 0
     rungs = study.rungs or (Rung("reference", "", Treatment("reference")),)
-    design = kind(rungs, study.design_parameters)
+    design = make_design(replace(study, rungs=rungs))
     blocks: dict[int, list[Result]] = {}
     for result in sorted(run.results, key=lambda result: result.trial.number):
         blocks.setdefault((result.trial.block - 1) // study.replicates, []).append(result)
     for _, results in sorted(blocks.items()):
-        asked = Counter(
-            x.identity for x in design.ask().treatments for _ in range(study.replicates)
-        )
+        block = design.ask()
+        times = block.times(study.replicates)
+        asked = Counter(x.identity for x in block.treatments for _ in range(times))
         if Counter(x.trial.treatment.identity for x in results) != asked:
             break
         design.tell(results)

@@ -15,11 +15,17 @@ if TYPE_CHECKING:
     from pgdrag.findings.values import DesignFinding
     from pgdrag.model.result import Result
     from pgdrag.model.run import RunRecord
-    from pgdrag.model.study import Rung
+    from pgdrag.model.study import Rung, Study
 
 
 class DesignParameters(BaseModel):
-    """The `[design]` table of an experiment file, without `kind`; each design with parameters has a subclass."""
+    """The `[design]` table of an experiment file, without `kind`; each design with parameters has a subclass.
+
+    Class attributes:
+        unstored: what a journal means that was written before a parameter existed, by the parameter's name.
+    """
+
+    unstored: ClassVar[Mapping[str, object]] = {}
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -43,6 +49,9 @@ class Design(ABC):
             stands upon the baseline alone.
         noun: what reports call one of its treatments: a "rung" of a ladder, an "arm" of a comparison.
 
+    Attributes:
+        replicates: how often the study wants each treatment; blocks that do not say otherwise are run so often.
+
     Args:
         rungs: the experiment's named treatments; the first is the baseline. A design over the
             changes between two treatments takes the last one as its target.
@@ -54,6 +63,8 @@ class Design(ABC):
     Parameters: ClassVar[type[DesignParameters]] = DesignParameters
     is_cumulative: ClassVar[bool] = False
     noun: ClassVar[str] = "treatment"
+
+    replicates: int = 1
 
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         assert rungs, "a design needs a baseline"
@@ -79,6 +90,14 @@ class Design(ABC):
         block = self.ask()
         count = len(block.treatments)
         return Forecast(0, 0, count, count) if block.is_brief else Forecast(count, count)
+
+    def trials_left(self) -> Forecast:
+        """Return how many trials are still to come, of all replicates."""
+        return self.forecast().times(self.replicates)
+
+    def plan(self) -> str:
+        """Say before the run in which order trials come, in a sentence or two; "" where rungs and replicates say it."""
+        return ""
 
     def label(self, treatment: Treatment) -> str:
         """Return what a line of progress calls a treatment: by default its name."""
@@ -128,6 +147,13 @@ def all_designs() -> dict[str, type[Design]]:
     return registry.registered("pgdrag.designs", Design)  # type: ignore[type-abstract]
 
 
+def make_design(study: Study) -> Design:
+    """Return the study's design, from its name and parameters."""
+    design = all_designs()[study.design](study.rungs, study.design_parameters)
+    design.replicates = study.replicates
+    return design
+
+
 def parameters_of(design: str, values: Mapping[str, object]) -> DesignParameters:
     """Return a design's parameters; what is not given has its default.
 
@@ -140,8 +166,9 @@ def parameters_of(design: str, values: Mapping[str, object]) -> DesignParameters
 def stored_parameters(design: str, values: Mapping[str, object]) -> DesignParameters:
     """Return parameters as a journal stored them; those that the design no longer takes are left out."""
     kind = _kind(design)
+    values = {**kind.unstored, **values}
     try:
-        return kind.model_validate(dict(values))
+        return kind.model_validate(values)
     except ValidationError as error:
         wrong = {problem["loc"][0] for problem in error.errors() if problem["loc"]}
         return kind.model_validate({key: x for key, x in values.items() if key not in wrong})

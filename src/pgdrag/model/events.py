@@ -22,13 +22,12 @@ class BlockPlanned:
     """The next trials are known; `finished` of them were run before.
 
     Attributes:
-        forecast: of all trials still to come, these included, for each of `replicates`.
+        left: all trials still to come, these included.
     """
 
     trials: tuple[Trial, ...]
     finished: int
-    forecast: Forecast
-    replicates: int
+    left: Forecast
 
 
 @dataclass(frozen=True)

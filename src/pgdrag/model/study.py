@@ -215,7 +215,7 @@ class Study:
         )
         least_s = sum(count * (x.warm_up_s + x.measure_s) for x, count, _ in times)
         most_s = sum(count * (x.warm_up_s + x.budget_s) for x, _, count in times)
-        return least_s * self.replicates, most_s * self.replicates
+        return least_s, most_s
 
     def with_design(self, design: str, **parameters: object) -> Study:
         """Return the same study with another design, and the parameters of that one."""

@@ -69,10 +69,18 @@ class Block:
     Attributes:
         treatments: one may stand in it more than once.
         is_brief: by short trials, which are enough to tell what matters from what does not.
+        replicates: how often it is run, at most as often as the study says; None: as often as the study says.
     """
 
     treatments: tuple[Treatment, ...] = ()
     is_brief: bool = False
+    replicates: int | None = None
+
+    def times(self, replicates: int) -> int:
+        """Return how often it is run in a study of so many replicates."""
+        asked = replicates if self.replicates is None else self.replicates
+        assert 1 <= asked <= replicates, f"{asked} of {replicates} replicates"
+        return asked
 
 
 @dataclass(frozen=True)

@@ -91,11 +91,18 @@ class Compare(Design):
         return labels.get(treatment.name, treatment.name)
 
     def so_far(self, results: Sequence[Result]) -> str:
-        """Return how B compares with A by all pairs, at the confidence of an interim analysis here."""
+        """Return how B compares with A by all pairs."""
+        found = self.interim(results)
+        return "" if found is None else f"B is {so_far_words(found.shown)} so far"
+
+    def interim(self, results: Sequence[Result]) -> Interim | None:
+        """Return an analysis of all pairs, `results` included, at the confidence of an interim analysis here.
+
+        None with too few pairs, and where nothing was committed.
+        """
         trials = self._pairing((*self._results, *results))
-        if len(trials.pairs) < FIRST_INTERIM or not trials.committed:
-            return ""
-        return f"B is {so_far_words(analyse(trials, self.parameters).shown)} so far"
+        is_enough = len(trials.pairs) >= FIRST_INTERIM and trials.committed
+        return analyse(trials, self.parameters) if is_enough else None
 
     def forecast(self) -> Forecast:
         """Return the trials until the first analysis that may end it, and until the last pair."""

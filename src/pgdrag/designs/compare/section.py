@@ -70,13 +70,8 @@ class CompareSection(Section):
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the picture, the numbers, what else differs, each interim analysis and each pair."""
-        found = found_of(findings, CompareFinding)
         return (
-            *_numbers(found),
-            *_quantities(found, found.quantities),
-            *_moves(found),
-            Details(f"All {len(found.interims)} interim analyses", (_interims(found),)),
-            Details(f"All {counted(len(found.pairs), 'pair')}", (_pairs(found),)),
+            *comparison_blocks(found_of(findings, CompareFinding)),
             *rung_warnings(findings),
         )
 
@@ -86,6 +81,17 @@ class CompareSection(Section):
         none = Direction.NOT_SIGNIFICANT
         significant = [one for one in found.quantities if one.direction is not none]
         return (*_numbers(found), *_quantities(found, significant))
+
+
+def comparison_blocks(found: CompareFinding) -> Sequence[Block]:
+    """Return the picture, the numbers, what else differs, each interim analysis and each pair, one or more."""
+    return (
+        *_numbers(found),
+        *_quantities(found, found.quantities),
+        *_moves(found),
+        Details(f"All {len(found.interims)} interim analyses", (_interims(found),)),
+        Details(f"All {counted(len(found.pairs), 'pair')}", (_pairs(found),)),
+    )
 
 
 def answer(found: CompareFinding) -> str:

@@ -9,23 +9,23 @@ rung but one), and are run once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
 from pgdrag.designs.ablate.labels import Call, Label, call_all, judged
-from pgdrag.designs.rungs import EveryRung, RungsParameters
+from pgdrag.designs.rungs import EveryRung, RungsFinding, RungsParameters
 from pgdrag.english import listed, percent_words
 from pgdrag.findings.combine import group
-from pgdrag.findings.values import Comparison, DesignFinding, Interval
+from pgdrag.findings.values import Comparison, Interval
 from pgdrag.findings.wording import inverse, slowdown_words
-from pgdrag.model import Block, Level, Outcome, Rung, RunRecord, Treatment
+from pgdrag.model import Level, Outcome, Rung, RunRecord, Treatment
 from pgdrag.stats.distributions import t_multiplier
 from pgdrag.stats.effects import Effect
 from pgdrag.stats.interval import LogEstimate
-from pgdrag.stats.linear_model import Weights, fit
+from pgdrag.stats.linear_model import Weights
 from pgdrag.units import format_ratio
 
 _CONFIDENCE = 0.95
@@ -81,21 +81,18 @@ class RungChange:
 
 
 @dataclass(frozen=True)
-class LadderFinding(DesignFinding):
-    """What a ladder found whose changes were also tried one by one.
+class LadderFinding(RungsFinding):
+    """What a ladder found, and of changes that were also tried one by one, what each is to the whole.
 
     Attributes:
         baseline, target: names of the first rung, and of the last that could be tested here.
         whole: the target against the baseline; None where a side has no number.
-        changes: of each step, in the ladder's order.
+        changes: of each step, in the ladder's order; none where they were not tried one by one.
         together: how many times slower all of them are than the product of each alone; None where
             one of these is not known.
         method: how the intervals were made, in words.
         sentence: which change carries the whole, or why that cannot be said.
-        rates: committed transactions/s of each rung that has a number, with the noise of all trials.
     """
-
-    completes_answer: ClassVar[bool] = True
 
     baseline: str
     target: str
@@ -104,27 +101,14 @@ class LadderFinding(DesignFinding):
     together: Interval | None
     method: str
     sentence: str
-    rates: Mapping[str, Interval]
-
-    def rate(self, rung: str) -> Interval | None:
-        """Return a rung's rate, with the noise of all trials."""
-        return self.rates.get(rung)
-
-    def comparison(self, rung: str) -> Comparison | None:
-        """Return a rung against the baseline, with the noise of all trials."""
-        return next((one.to_baseline for one in self.changes if one.rung == rung), None)
-
-    def step(self, rung: str) -> Comparison | None:
-        """Return a rung against the one before it, with the noise of all trials."""
-        return next((one.step for one in self.changes if one.rung == rung), None)
 
     def claim_notes(self) -> tuple[str, ...]:
         """Return which single change carries the whole, to stand beside a published total."""
-        return (self.sentence,)
+        return (self.sentence,) if self.sentence else ()
 
 
 class Ladder(EveryRung):
-    """Every rung once a block, cumulatively; the baseline as often as asked.
+    """The last rung against the baseline in pairs until that is decided, then every rung once a block, cumulatively.
 
     What a rung shows depends on the rungs below it: the report says so beside every step.
     """
@@ -136,20 +120,43 @@ class Ladder(EveryRung):
     noun = "rung"
     parameters: LadderParameters
 
-    def block(self) -> Block:
+    def _headlines(self) -> Sequence[Rung]:
+        return self.rungs[:0:-1]
+
+    def everything(self) -> tuple[Treatment, ...]:
         """Return every rung's treatment, then what shows single changes and is no rung."""
         given, arms = self.parameters, _arms(self.rungs)
         wanted = [arm.alone for arm in arms if given.alone]
         wanted += [arm.without for arm in arms if given.without]
         known = {rung.treatment.identity for rung in self.rungs}
         further = {one.identity: one for one in wanted if one.identity not in known}
-        return Block((*super().block().treatments, *further.values()))
+        return (*super().everything(), *further.values())
 
     def find(self, run: RunRecord) -> LadderFinding | None:
-        """Return what the single changes say; None where the ladder has its rungs alone."""
+        """Return what pairs, blocks and single changes show; None without pairs where the ladder has its rungs alone."""
         given = self.parameters
-        is_more = (given.alone or given.without) and len(self.rungs) > 1
-        return _Finder(self, run).find() if is_more else None
+        if (given.alone or given.without) and len(self.rungs) > 1:
+            return _Finder(self, run).find()
+        found = super().find(run)
+        if found is None or found.headline is None:
+            return None
+        baseline, target = found.headline.reference, found.headline.treatment
+        whole = found.comparison(target)
+        return LadderFinding(
+            answer=found.answer,
+            warnings=found.warnings,
+            headline=found.headline,
+            rates=found.rates,
+            to_baseline=found.to_baseline,
+            to_previous=found.to_previous,
+            baseline=baseline,
+            target=target,
+            whole=whole,
+            changes=(),
+            together=None,
+            method="",
+            sentence="",
+        )
 
 
 class _Arm(NamedTuple):
@@ -183,6 +190,8 @@ class _Finder:
 
     def __init__(self, design: Ladder, run: RunRecord) -> None:
         rungs = {rung.treatment.name: rung for rung in design.rungs}
+        self._design, self._run = design, run
+        self._headline = design.headline(run)
         self._arms = _arms(design.rungs)
         self._matters = math.log1p(design.parameters.threshold)
         made = (one for arm in self._arms for one in (arm.alone, arm.without))
@@ -191,7 +200,8 @@ class _Finder:
         self._untestable = {
             name for name, x in trials.items() if x.results and x.outcome is Outcome.UNTESTABLE
         }
-        self._fit = fit({name: x.rates for name, x in trials.items()})
+        self._fit = design.fitted({name: x.rates for name, x in trials.items()})
+        self._numbers = design.numbers(self._fit, [trials[name] for name in rungs], self._headline)
         self._rungs = rungs
         self._baseline, *_ = rungs
         # The last rung that this machine can have: what it lacks is in no treatment of the others.
@@ -201,7 +211,7 @@ class _Finder:
 
     def find(self) -> LadderFinding:
         """Return all of it, its words last."""
-        whole = self._fit.compare(self._baseline, self._target)
+        whole = self._numbers["to_baseline"].get(self._rungs[self._target].name)
         ways = [self._ways(arm) for arm in self._arms]
         contrasts = [self._fit.contrast(weights) for both in ways for weights in both]
         effects = [None if one is None else _effect(one) for one in contrasts]
@@ -220,12 +230,13 @@ class _Finder:
         together = self._together()
         lacking = [one.rung for one in changes if one.label is Label.UNTESTABLE]
         sentence = _carrier_sentence(whole, changes)
+        headline = self._headline
         answer = (
+            "" if headline is None else self._design.headline_sentence(headline, self._run),
             sentence,
             _together_sentence(whole, together),
             f"{listed(lacking)} could not be tested here." if lacking else "",
         )
-        rates = {rung.name: self._fit.rate(name) for name, rung in self._rungs.items()}
         return LadderFinding(
             answer=" ".join(filter(None, answer)),
             warnings=_warnings(changes, has_repeats=self._fit.dof > 0),
@@ -236,7 +247,7 @@ class _Finder:
             together=together,
             method="" if whole is None else whole.slowdown.method,
             sentence=sentence,
-            rates={name: rate for name, rate in rates.items() if rate is not None},
+            **self._numbers,
         )
 
     def _ways(self, arm: _Arm) -> tuple[Weights, Weights]:
@@ -255,10 +266,6 @@ class _Finder:
     def _change(
         self, arm: _Arm, ways: tuple[Weights, Weights], whole: Comparison | None, label: Label
     ) -> RungChange:
-        name = arm.rung.treatment.name
-        names = list(self._rungs)
-        earlier = (x for x in reversed(names[: names.index(name)]) if x in self._fit)
-        before = next(earlier, name)
         alone, with_others = map(self._compare, ways)
         # Parts of what does not differ significantly from nothing say nothing.
         is_whole_told = whole is not None and whole.is_significant
@@ -269,8 +276,8 @@ class _Finder:
             title=arm.rung.title,
             label=label,
             meaning=label.meaning,
-            step=self._fit.compare(before, name),
-            to_baseline=self._fit.compare(self._baseline, name),
+            step=self._numbers["to_previous"].get(arm.rung.name),
+            to_baseline=self._numbers["to_baseline"].get(arm.rung.name),
             alone=alone,
             with_others=with_others,
             alone_part=parts[0],

@@ -29,6 +29,11 @@ class SingleChangesSection(Section):
     finding_type = LadderFinding
     is_folded = False
 
+    def applies(self, findings: Findings) -> bool:
+        """Changes were tried one by one."""
+        found = findings.found
+        return isinstance(found, LadderFinding) and bool(found.changes)
+
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the picture of what each does alone, the table, and how to read it."""
         found = found_of(findings, LadderFinding)
