@@ -26,7 +26,7 @@ HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
 
 def study(*factors: str, replicates: int = 3) -> Study:
     made = simulated_ladder(*factors, replicates=replicates)
-    return made.with_design("ladder", alone=True, without=True, threshold=0.1)
+    return made.with_design("ladder", alone=True, without=True, threshold=0.1, headline=0)
 
 
 def found(tmp_path: Path, made: Study, truth: Truth, *, seed: int = 7) -> Findings:

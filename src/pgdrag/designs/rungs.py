@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
-from typing import Annotated, ClassVar, TypedDict
+from typing import Annotated, ClassVar, NamedTuple, TypedDict
 
 from pydantic import Field
 
 from pgdrag.designs import Design, DesignParameters
 from pgdrag.designs.compare import Compare
 from pgdrag.designs.compare.findings import CompareFinding
-from pgdrag.designs.compare.rules import MOST_FORECAST, CompareParameters, End, pairs_to_detect
+from pgdrag.designs.compare.rules import (
+    MOST_FORECAST,
+    MOST_PAIRS,
+    CompareParameters,
+    End,
+    pairs_to_detect,
+)
 from pgdrag.designs.compare.section import comparison_blocks
 from pgdrag.english import counted
 from pgdrag.findings.combine import RungTrials, group
@@ -33,12 +38,11 @@ from pgdrag.report import document
 from pgdrag.report.sections import Section, found_of
 from pgdrag.stats.linear_model import Fit, fit
 from pgdrag.stats.paired import ORDER_PAIRS
-from pgdrag.stats.rates import TrialRate, repeat_noise
+from pgdrag.stats.rates import repeat_noise
 from pgdrag.stats.ratios import slowdown
 from pgdrag.stats.sequential import FIRST_INTERIM
 from pgdrag.units import format_duration, format_ratio
 
-_ENOUGH_DOF = 4  # of noise: fewer make any interval too wide
 _WORTH_TELLING = 1.2  # what is said to take so many pairs where the headline is not decided
 
 
@@ -89,6 +93,11 @@ class RungsFinding(DesignFinding):
         return self.to_previous.get(rung)
 
 
+class _Pairs(NamedTuple):
+    first: int  # before the first block
+    most: int  # in all
+
+
 class _Numbers(TypedDict):
     headline: CompareFinding | None
     rates: dict[str, Interval]
@@ -122,11 +131,7 @@ class EveryRung(Design):
         """Return the next pair or the next block, each to be run once; without pairs all blocks at once."""
         if not self._pairs:
             return Block() if self._is_told else self._whole_block()
-        left = self._trials - len(self._results)
-        is_first = len(self._results) < 2 * self._pairs[0]
-        if self._is_open and is_first:
-            return Block(self._pair, replicates=1)
-        following = self._following(left, is_open=self._is_open)
+        following = self._next(len(self._results), is_open=self._is_open)
         return Block(following, replicates=1) if following else Block()
 
     def tell(self, results: Sequence[Result]) -> None:
@@ -146,25 +151,31 @@ class EveryRung(Design):
             self._comparison.tell(self._results)
 
     def trials_left(self) -> Forecast:
-        """Return the trials still to come: with the headline decided as soon as it can be, and all that there may be."""
+        """Return the trials still to come, whenever the headline is decided, and if it never is."""
         if not self._pairs:
             return super().trials_left()
-        left = self._trials - len(self._results)
-        needed = min(self._comparison.forecast().least, left)
-        filled = [*self._filled(left - needed, is_open=False)]
-        least = needed + sum(map(len, filled))
-        return Forecast(least, left if self._is_open else least)
+        run = at = len(self._results)
+        if not self._is_open:
+            left = self._end_after(run) - run
+            return Forecast(left, left)
+        # Whenever it is decided: which case takes the fewest trials depends on what then fills the rest.
+        undecided_until, ends = run + self._comparison.forecast().least, []
+        while block := self._next(at, is_open=True):
+            at += len(block)
+            if at >= undecided_until:
+                ends.append(self._end_after(at))
+        ends.append(at)
+        return Forecast(min(ends) - run, max(ends) - run)
 
     def plan(self) -> str:
         """Say which pairs come first, and what follows."""
         if not self._pairs:
             return ""
-        first, _ = self._pairs
         pairs = f"pairs of {self.rungs[0].name} and {self._target.name}"
         blocks = f"blocks of the {len(self.rungs)} {self.noun}s"
         if len(self.everything()) > len(self.rungs):
             blocks = f"blocks of all {len(self.everything())} treatments or of the {len(self.rungs)} {self.noun}s"
-        return f"First up to {first} {pairs}, until these are decided; then {blocks}, as many as {self._trials} trials allow."
+        return f"First up to {self._pairs.first} {pairs}, until these are decided; then {blocks}, as many as {self._trials} trials allow."
 
     def so_far(self, results: Sequence[Result]) -> str:
         """Return how the last trial's treatment compares with the baseline by now."""
@@ -189,29 +200,12 @@ class EveryRung(Design):
         if headline is None:
             return None
         trials = group(self.rungs, run.results)
-        fitted = self.fitted({one.rung.treatment.name: one.rates for one in trials})
-        numbers = self.numbers(fitted, trials, headline)
-        return RungsFinding(self.headline_sentence(headline, run), (), **numbers)
-
-    def fitted(self, trials: Mapping[str, Sequence[TrialRate]]) -> Fit:
-        """Fit the trials of all treatments, with the noise that comparisons within a block have.
-
-        The trials of a pair are neighbours, and on a machine whose noise lasts differ less than those of a longer
-        block. So noise is what is left in longer blocks; where these were too few to say, what trials of one
-        treatment differ by over the whole run.
-        """
-        found = fit(trials)
-        if not self._pairs:
-            return found
-        lengths = Counter(rate.block for rates in trials.values() for rate in rates)
-        longer = {
-            name: [rate for rate in rates if lengths[rate.block] > len(self._pair)]
-            for name, rates in trials.items()
-        }
-        noise = fit(longer).noise
-        if noise is None or noise.dof < _ENOUGH_DOF:
-            noise = repeat_noise(found.trials.values()) or noise
-        return replace(found, noise=noise, dof=0 if noise is None else noise.dof)
+        fitted = fit({one.rung.treatment.name: one.rates for one in trials})
+        return RungsFinding(
+            answer=self.headline_sentence(headline, run),
+            warnings=(),
+            **self.numbers(fitted, trials, headline),
+        )
 
     def numbers(
         self, fitted: Fit, trials: Sequence[RungTrials], headline: CompareFinding | None
@@ -253,6 +247,8 @@ class EveryRung(Design):
         pairs = f"{counted(len(found.pairs), 'pair')} of trials"
         if found.verdict is not Verdict.INCONCLUSIVE:
             return f"{start}: decided by {pairs}."
+        if math.isinf(found.detectable) and len(found.pairs) >= ORDER_PAIRS:
+            return f"{start}: the same one came first in all {pairs}, so that these decide nothing."
         if found.pair_log_sd is None or found.detectable <= _WORTH_TELLING:
             return f"{start}: undecided after {pairs}."
         rules = self._comparison.parameters
@@ -280,29 +276,43 @@ class EveryRung(Design):
         return self.replicates * (len(self.everything()) + self.parameters.baseline_repeats - 1)
 
     @cached_property
-    def _pairs(self) -> tuple[int, int] | tuple[()]:
-        """The most pairs before the first block, and in all; none where these are too few to decide anything."""
+    def _pairs(self) -> _Pairs | None:
+        """How many pairs there may be; None where too few to decide anything."""
         room = self._trials - len(self.rungs)  # for one block at least
         first = min(int(self.parameters.headline * self._trials), room) // 2
         if first < 1 or len(self.rungs) < 2:
-            return ()
-        rest = self._filled(self._trials - 2 * first, is_open=True)
-        most = first + sum(self._target.treatment in block for block in rest)
-        return (first, most) if most >= ORDER_PAIRS else ()
+            return None
+        run = most = 0
+        while block := self._next(run, is_open=True, first=first):
+            run, most = run + len(block), most + (self._target.treatment in block)
+        return _Pairs(first, min(most, MOST_PAIRS)) if most >= ORDER_PAIRS else None
 
     @cached_property
     def _comparison(self) -> Compare:
-        _, most = self._pairs
-        return Compare((self.rungs[0], self._target), CompareParameters(max_pairs=most))
+        assert self._pairs is not None, "a study of blocks alone compares nothing"
+        rules = CompareParameters(max_pairs=self._pairs.most)
+        return Compare((self.rungs[0], self._target), rules)
 
     @property
     def _is_open(self) -> bool:
         return bool(self._comparison.ask().treatments)
 
-    def _following(self, left: int, *, is_open: bool) -> tuple[Treatment, ...]:
-        """Return the largest block that there are trials for, else one more pair if the headline is open."""
+    def _next(self, run: int, *, is_open: bool, first: int | None = None) -> tuple[Treatment, ...]:
+        """Return what follows so many trials: a pair, the largest block that fits, or a pair while the headline is open.
+
+        Args:
+            run: trials.
+            is_open: the headline is not decided.
+            first: pairs before the first block, where that is not known yet.
+        """
+        if first is None:
+            first = 0 if self._pairs is None else self._pairs.first
+        left = self._trials - run
+        if is_open and run < 2 * first:
+            return self._pair
         every, rungs = self.everything(), tuple(rung.treatment for rung in self.rungs)
-        if not is_open:  # which is known then, and the baseline ties a block to the others
+        # What is known need not be run again; the baseline ties a block to the others.
+        if not is_open:
             rungs = tuple(one for one in rungs if one is not self._target.treatment)
         has_more = len(every) > len(self.rungs)
         for block in (every, rungs) if has_more else (rungs,):
@@ -310,11 +320,11 @@ class EveryRung(Design):
                 return block
         return self._pair if is_open and left > 1 else ()
 
-    def _filled(self, left: int, *, is_open: bool) -> Iterator[tuple[Treatment, ...]]:
-        """Yield the blocks that so many trials are filled with."""
-        while block := self._following(left, is_open=is_open):
-            yield block
-            left -= len(block)
+    def _end_after(self, run: int) -> int:
+        """Return the trials in all of a run whose headline is decided after so many."""
+        while block := self._next(run, is_open=False):
+            run += len(block)
+        return run
 
 
 def against_baseline(results: Sequence[Result], baseline: Treatment) -> str:

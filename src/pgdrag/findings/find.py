@@ -144,20 +144,18 @@ def _finding(one: Compared, treatments: Treatments) -> TreatmentFinding:
 
 def _with_shares(rungs: Sequence[TreatmentFinding]) -> list[TreatmentFinding]:
     """Give each step its part of the log slowdown to the last rung that committed anything."""
+    # By comparisons, not rates: those of two rungs may be from other blocks.
     logs = {
-        rung.rung.name: math.log(rung.tps.center)
+        rung.rung.name: math.log(rung.to_previous.slowdown.center)
         for rung in rungs
-        if rung.tps is not None and rung.tps.center > 0
+        if rung.to_previous is not None and 0 < rung.to_previous.slowdown.center < math.inf
     }
     last = next((rung for rung in reversed(rungs) if rung.rung.name in logs), None)
-    whole = last.to_baseline if last is not None else None
-    if last is None or whole is None or not whole.is_significant:
+    total = math.fsum(logs.values())
+    if last is None or last.to_baseline is None or not last.to_baseline.is_significant or not total:
         return list(rungs)
-    total = logs.get(rungs[0].rung.name, logs[last.rung.name]) - logs[last.rung.name]
     return [
-        replace(rung, step_share=(logs[rung.previous] - logs[rung.rung.name]) / total)
-        if total and {rung.previous, rung.rung.name} <= logs.keys()
-        else rung
+        replace(rung, step_share=logs[rung.rung.name] / total) if rung.rung.name in logs else rung
         for rung in rungs
     ]
 

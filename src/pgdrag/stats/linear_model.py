@@ -12,8 +12,9 @@ What it takes for granted: noise is a share of throughput, and alike in all trea
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,10 +23,12 @@ from pgdrag.english import counted
 from pgdrag.stats.distributions import t_multiplier
 from pgdrag.stats.interval import Comparison, Interval, LogEstimate
 from pgdrag.stats.noise import ONE_TRIAL, Noise
-from pgdrag.stats.rates import TrialRate, mean_rate, within_spread
+from pgdrag.stats.rates import TrialRate, mean_rate, repeat_noise, within_spread
 
 Weights = Mapping[str, float]
 _ESTIMABLE = 1e-8
+_PAIR = 2  # trials
+_ENOUGH_DOF = 4  # of the noise in longer blocks: fewer make any interval too wide
 
 
 def least_squares(model: ArrayLike, logs: ArrayLike) -> tuple[NDArray[np.float64], int]:
@@ -55,8 +58,8 @@ class Fit:
         model, solution, dof: see `least_squares`.
         logs: the logarithm of each trial's throughput.
         within: standard error of each logarithm from within its trial.
-        noise: from trial to trial of one treatment in one block, from the residuals; None where nothing was
-            repeated.
+        noise: from trial to trial of one treatment in one block, from the residuals, see `fit`; None where nothing
+            was repeated.
     """
 
     trials: Mapping[str, Sequence[TrialRate]]
@@ -157,10 +160,29 @@ class Fit:
 def fit(trials: Mapping[str, Sequence[TrialRate]]) -> Fit:
     """Estimate treatments and blocks from all trials of a run.
 
+    The trials of a pair are neighbours, and on a machine whose noise lasts they differ less than those of a longer
+    block. So where there are both, the noise is what is left in the longer blocks; where these are too few to say, what
+    trials of one treatment differ by over the whole run.
+
     Args:
         trials: of each treatment by its name. Treatments with a trial that committed fewer than 30
             transactions are left out: what their logarithms do by chance is another thing.
     """
+    found = _fitted(trials)
+    lengths = Counter(rate.block for rates in found.trials.values() for rate in rates)
+    longer = {block for block, length in lengths.items() if length > _PAIR}
+    if not longer or len(longer) == len(lengths):
+        return found
+    of_longer = {
+        name: [x for x in rates if x.block in longer] for name, rates in found.trials.items()
+    }
+    noise = _fitted(of_longer).noise
+    if noise is None or noise.dof < _ENOUGH_DOF:
+        noise = repeat_noise(found.trials.values()) or noise
+    return replace(found, noise=noise, dof=0 if noise is None else noise.dof)
+
+
+def _fitted(trials: Mapping[str, Sequence[TrialRate]]) -> Fit:
     known = {
         name: rates
         for name, rates in trials.items()

@@ -30,6 +30,7 @@ from pgdrag.stats.sequential import FIRST_INTERIM, interim_confidence, planned_i
 MOST_FAILURES = 2  # of one side that has no number at all: what failed once is tried once more
 MOST_FAILED_BLOCKS = 4  # in all
 MOST_FORECAST = 1000  # pairs
+MOST_PAIRS = 1000
 
 
 class End(StrEnum):
@@ -66,7 +67,7 @@ class NoiseFloor:
 class CompareParameters(DesignParameters):
     """Parameters of a comparison; shares are fractions: 0.02 for 2 %."""
 
-    max_pairs: Annotated[int, Field(ge=ORDER_PAIRS, le=1000)] = Field(
+    max_pairs: Annotated[int, Field(ge=ORDER_PAIRS, le=MOST_PAIRS)] = Field(
         default=20, description="Stop after this many pairs of trials, even if undecided"
     )
     confidence: Annotated[float, Field(ge=0.8, le=0.999)] = Field(

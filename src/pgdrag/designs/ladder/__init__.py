@@ -25,7 +25,7 @@ from pgdrag.model import Level, Outcome, Rung, RunRecord, Treatment
 from pgdrag.stats.distributions import t_multiplier
 from pgdrag.stats.effects import Effect
 from pgdrag.stats.interval import LogEstimate
-from pgdrag.stats.linear_model import Weights
+from pgdrag.stats.linear_model import Weights, fit
 from pgdrag.units import format_ratio
 
 _CONFIDENCE = 0.95
@@ -200,7 +200,7 @@ class _Finder:
         self._untestable = {
             name for name, x in trials.items() if x.results and x.outcome is Outcome.UNTESTABLE
         }
-        self._fit = design.fitted({name: x.rates for name, x in trials.items()})
+        self._fit = fit({name: x.rates for name, x in trials.items()})
         self._numbers = design.numbers(self._fit, [trials[name] for name in rungs], self._headline)
         self._rungs = rungs
         self._baseline, *_ = rungs

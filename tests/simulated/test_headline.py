@@ -1,0 +1,259 @@
+"""Pairs of the headline come first, in no more trials than blocks alone would take, and decide it honestly."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter
+
+from pgdrag.designs.compare.findings import CompareFinding
+from pgdrag.designs.compare.rules import End
+from pgdrag.designs.ladder import LadderFinding
+from pgdrag.designs.rungs import RungsFinding
+from pgdrag.findings.find import find, trials_left
+from pgdrag.findings.values import Findings, Verdict
+from pgdrag.journal import Journal
+from pgdrag.lab import make_design, run_experiment
+from pgdrag.model import Host, Outcome, Result, RunRecord, Study
+from pgdrag.model.events import ignore
+from pgdrag.report.markdown import render_markdown
+from pgdrag.report.terminal import terminal_text
+from pgdrag.testing.simulated import (
+    SimulatedKill,
+    SimulatedTrialRunner,
+    Truth,
+    run_design,
+    simulated_ladder,
+)
+from simulations.headline import simulate
+from simulations.headline import study as os_io
+
+HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
+PAIR = ["R0", "R5"]
+RUNGS = ["R0", "R1", "R2", "R3", "R4", "R5"]
+
+
+def plain(replicates: int = 3) -> Study:
+    return simulated_ladder(*"abcde", replicates=replicates)
+
+
+def blocks_of(study: Study, truth: Truth, *, seed: int = 1) -> list[list[str]]:
+    """Return the treatments of each block that a design asks for, to its end."""
+    bench = SimulatedTrialRunner(truth, seed=seed)
+    asked = run_design(
+        make_design(study), study, lambda trial: bench.run(trial, ignore), blocks=99, seed=seed
+    )
+    return [[x.name for x in block.treatments] for block, _ in asked]
+
+
+def begin(journal: Journal, study: Study) -> str:
+    return journal.begin_run(
+        study, HOST, server_wanted=None, server_version="18.6", pgdrag_version="0", seed=1
+    )
+
+
+def run(directory: Path, study: Study, truth: Truth, *, seed: int = 4) -> RunRecord:
+    journal = Journal(directory / "journal.sqlite")
+    return run_experiment(begin(journal, study), SimulatedTrialRunner(truth, seed=seed), journal)
+
+
+def ladder(findings: Findings) -> LadderFinding:
+    assert isinstance(findings.found, LadderFinding)
+    return findings.found
+
+
+def headline(findings: Findings) -> CompareFinding:
+    found = ladder(findings).headline
+    assert found is not None
+    return found
+
+
+def test_a_headline_that_is_decided_leaves_its_trials_to_the_steps() -> None:
+    """Of 18 trials 8 decide it; ten more are two blocks of the baseline and the rungs that are open."""
+    asked = blocks_of(plain(), Truth(slowdowns={"a": 5.0}, noise=0.01))
+    assert asked == [PAIR] * 4 + [RUNGS[:-1]] * 2
+
+
+def test_a_headline_that_stays_open_has_pairs_in_its_part_of_the_trials_and_then_in_blocks() -> (
+    None
+):
+    truth = Truth(noise=0.3)
+    assert blocks_of(plain(), truth) == [PAIR] * 6 + [RUNGS]
+    # 20 of 28 trials, then too few are left for the single changes.
+    assert blocks_of(os_io(is_first=True), truth) == [PAIR] * 10 + [RUNGS, PAIR]
+
+
+def test_single_changes_are_tried_once_the_whole_is_decided() -> None:
+    asked = blocks_of(os_io(is_first=True), Truth(slowdowns={"d": 3.0}, noise=0.02))
+    assert [len(block) for block in asked] == [2, 2, 2, 2, 14, 5]
+    assert asked[4][-1] == "without R4"
+
+
+@pytest.mark.parametrize("design", ["ladder", "one-at-a-time"])
+@pytest.mark.parametrize("noise", [0.01, 0.3])
+def test_no_run_has_more_trials_than_blocks_alone_and_each_treatment_has_one(
+    design: str, noise: float
+) -> None:
+    for rungs in (1, 2, 5):
+        for replicates in (1, 2, 3, 6):
+            study = simulated_ladder(*"abcde"[:rungs], replicates=replicates)
+            study = study.with_design(design, baseline_repeats=3)
+            truth = Truth(slowdowns={"a": 1.5}, noise=noise)
+            asked = blocks_of(study, truth)
+            once = [len(x) for x in asked] == [rungs + 3]  # run as often as the study says
+            trials = sum(map(len, asked)) * (replicates if once else 1)
+            assert trials <= replicates * (rungs + 3)
+            assert {x for block in asked for x in block} == {x.name for x in study.rungs}
+
+
+def test_without_replicates_a_ladder_has_its_block_as_ever() -> None:
+    (block,) = (make_design(plain(replicates=1)).ask(),)
+    assert ([x.name for x in block.treatments], block.replicates) == (RUNGS, None)
+    assert make_design(plain(replicates=1)).plan() == ""
+
+
+def test_the_plan_is_said_beforehand() -> None:
+    assert make_design(os_io(is_first=True)).plan() == (
+        "First up to 10 pairs of R0 and R5, until these are decided; then blocks of all 14 treatments or of the "
+        "6 rungs, as many as 28 trials allow."
+    )
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.1, 0.3])
+def test_what_is_foretold_holds_after_every_block(noise: float) -> None:
+    study = os_io(is_first=True)
+    design, bench = (
+        make_design(study),
+        SimulatedTrialRunner(Truth(slowdowns={"d": 1.5}, noise=noise)),
+    )
+    foretold, done = [(0, design.trials_left())], 0
+    for _, results in run_design(design, study, lambda x: bench.run(x, ignore), blocks=99):
+        done += len(results)
+        foretold.append((done, design.trials_left()))
+    assert all(at + left.fewest <= done <= at + left.greatest for at, left in foretold)
+    assert foretold[-1][1].greatest == 0
+
+
+@pytest.mark.parametrize("kind", ["plain", "single changes", "one-at-a-time"])
+def test_a_run_killed_anywhere_goes_on_with_the_same_plan(tmp_path: Path, kind: str) -> None:
+    study = os_io(is_first=True) if kind == "single changes" else plain()
+    study = study.with_design(kind) if kind == "one-at-a-time" else study
+    truth = Truth(slowdowns={"a": 1.4}, noise=0.1)
+    uncut = run(tmp_path, study, truth)
+    journal = Journal(tmp_path / "cut.sqlite")
+    for number in (1, 4, 12, 14, len(uncut.results)):
+        run_id = begin(journal, study)
+        killed = SimulatedTrialRunner(truth, seed=4, faults={number: SimulatedKill()})
+        with pytest.raises(SimulatedKill):
+            run_experiment(run_id, killed, journal)
+        left = trials_left(journal.run(run_id))
+        assert number - 1 + left.fewest <= len(uncut.results) <= number - 1 + left.greatest
+        resumed = run_experiment(run_id, SimulatedTrialRunner(truth, seed=4), journal)
+        assert resumed.results == uncut.results
+
+
+def test_a_run_of_before_there_were_pairs_goes_on_in_blocks(tmp_path: Path) -> None:
+    stored = TypeAdapter(Study).dump_python(plain(), mode="json")
+    assert stored["design_parameters"].pop("headline")
+    old = TypeAdapter(Study).validate_json(json.dumps(stored))
+    found = run(tmp_path, old, Truth(slowdowns={"a": 5.0}, noise=0.01))
+    assert len(found.results) == 18
+    assert {x.trial.replicate for x in found.results} == {1, 2, 3}
+    assert find(found).found is None
+
+
+def test_the_answer_rests_on_the_pairs_and_says_how_many(tmp_path: Path) -> None:
+    findings = find(run(tmp_path, plain(), Truth(slowdowns={"d": 1 / 3}, noise=0.02)))
+    found = headline(findings)
+    assert (found.end, found.verdict) == (End.DECIDED, Verdict.FASTER)
+    last, (*_, step) = findings.rungs[-1], findings.rungs
+    assert last.to_baseline is not None
+    assert last.to_baseline.slowdown == found.slowdown
+    assert step.to_previous == ladder(findings).step("R5")
+    assert "R5 against R0: decided by 4 pairs of trials." in findings.answer
+    assert "The headline, pair by pair" in render_markdown(findings)
+    assert "Each change alone" not in render_markdown(findings)
+
+
+def test_what_is_not_decided_says_what_it_would_take(tmp_path: Path) -> None:
+    truth = Truth(slowdowns={"d": 1 / 1.1}, noise=0.26, overheads_s=(5.0,))
+    findings = find(run(tmp_path, os_io(is_first=True), truth))
+    ((pairs, minutes),) = re.findall(
+        r"R5 against R0: undecided after 12 pairs of trials; at this noise, 1\.2× takes about (\d+) pairs \((\d+) min\)",
+        terminal_text(findings, width=400),
+    )
+    # Two trials of 30 s make a pair a minute.
+    assert 20 < int(pairs) < 80
+    assert pairs == minutes
+    assert headline(findings).end is End.MAX_PAIRS
+
+
+def test_what_cannot_be_had_here_is_no_headline_and_the_rung_before_is(tmp_path: Path) -> None:
+    truth = Truth(slowdowns={"a": 5.0}, lacking=frozenset("e"), noise=0.01)
+    made = run(tmp_path, plain(), truth)
+    findings = find(made)
+    assert (ladder(findings).target, len(headline(findings).pairs)) == ("R4", 4)
+    assert sum(x.trial.treatment.name == "R5" for x in made.results) <= 3
+
+
+@pytest.mark.parametrize(
+    "outcome", [Outcome.DID_NOT_START, Outcome.CRASHED, Outcome.STALLED, Outcome.INVALID]
+)
+def test_a_headline_that_breaks_is_tried_twice_and_the_steps_are_run(
+    tmp_path: Path, outcome: Outcome
+) -> None:
+    made = run(tmp_path, plain(), Truth(outcomes={"e": outcome}, noise=0.01))
+    tried = [x.trial.treatment.name for x in made.results]
+    assert tried.count("R5") == 2
+    assert tried.count("R3") == 2
+    findings = find(made)
+    assert findings.rungs[-1].outcome is outcome
+    assert terminal_text(findings)
+
+
+def test_pairs_of_one_order_alone_say_nothing_and_the_model_of_all_trials_does() -> None:
+    """Lots put the baseline first in all pairs once in a while: no analysis of pairs can decide then."""
+    study = simulated_ladder("a", "b", replicates=6).with_design("one-at-a-time")
+    bench = SimulatedTrialRunner(Truth(slowdowns={"a": 2.0}, noise=0.02))
+
+    def told(seed: int) -> list[Result]:
+        blocks = run_design(
+            make_design(study), study, lambda x: bench.run(x, ignore), blocks=99, seed=seed
+        )
+        return [result for _, results in blocks for result in results]
+
+    def is_one_order(results: list[Result]) -> bool:
+        places: dict[int, list[str]] = {}
+        for x in results:
+            places.setdefault(x.trial.block, []).append(x.trial.treatment.name)
+        return all(x.index("R0") < x.index("R1") for x in places.values() if "R1" in x)
+
+    results = next(found for seed in range(200) if is_one_order(found := told(seed)))
+    record = RunRecord("", study, HOST, "", "", 1, 0.0, 1.0, "done", tuple(results), len(results))
+    finding = find(record).found
+    assert isinstance(finding, RungsFinding)
+    assert finding.headline is not None
+    assert finding.headline.detectable == float("inf")
+    first = finding.comparison("R1")
+    assert first is not None
+    assert first.verdict is Verdict.SLOWER
+    assert first.slowdown.low < 2.0 < first.slowdown.high
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2, 5, 9, 13])
+def test_an_unfinished_run_is_reported(tmp_path: Path, cut: int) -> None:
+    whole = run(tmp_path, plain(), Truth(slowdowns={"a": 1.4}, noise=0.1))
+    findings = find(replace(whole, results=whole.results[:cut], status="interrupted"))
+    assert render_markdown(findings)
+    assert terminal_text(findings)
+
+
+def test_no_promise_is_broken_in_a_short_simulation() -> None:
+    """The whole one is `make simulate`; this one finds what is badly wrong."""
+    rows = simulate(0.0)
+    assert [row.name for row in rows if row.met is False] == []
+    assert len(rows) > 40
