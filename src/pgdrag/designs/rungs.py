@@ -374,7 +374,7 @@ class HeadlineSection(Section):
     name = "headline"
     summary = "the pairs that a ladder or a one-at-a-time study decides its headline by"
     title = "The headline, pair by pair"
-    order = 24
+    order = 18
     finding_type = RungsFinding
 
     def applies(self, findings: Findings) -> bool:
