@@ -36,22 +36,21 @@ class OrderClaim(StatedClaim):
 
     def answer(self, treatments: Treatments) -> Answered:
         """Reproduced where each pair differs significantly in the published direction."""
-        same, opposite, undecided = [], [], []
+        same: list[str] = []
+        opposite: list[str] = []
+        undecided: list[str] = []
         for fast, slow in combinations(self.order, 2):
-            comparison = treatments.slowdown(fast, slow) or treatments.slowdown(slow, fast)
             if why := why_untestable(treatments, slow, fast):
                 return Answered(Answer.UNTESTABLE, why)
+            comparison = treatments.slowdown(fast, slow)
             if comparison is None:
                 return Answered(Answer.UNTESTABLE, "there is no number to compare")
-            is_turned = treatments.slowdown(fast, slow) is None
             found = comparison.slowdown
-            words = f"{fast if is_turned else slow} is {slowdown_words(found)} than {slow if is_turned else fast}"
+            words = f"{slow} is {slowdown_words(found)} than {fast}"
             if not found.excludes_one:
                 undecided.append(words)
-            elif (found.low > 1) != is_turned:
-                same.append(words)
             else:
-                opposite.append(words)
+                (same if found.low > 1 else opposite).append(words)
         every = "; ".join((*opposite, *same, *undecided))
         if opposite:
             answer = Answer.PARTLY if len(same) > len(opposite) else Answer.NOT_REPRODUCED
