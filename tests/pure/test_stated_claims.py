@@ -78,6 +78,8 @@ def of_hits(**keys):
         ({"value": 0.7052, "than": "A0"}, (0.999, 0.95), P),  # it fell, but by far less
         ({"value": 0.7052, "than": "A0"}, (0.95, 0.999), N),  # it rose
         ({"value": 0.7052}, (0.999, 0.95), N),
+        ({"value": 0.999}, (0.999, 0.9945), R),  # less than a percentage point
+        ({"value": 0.999}, (0.999, 0.985), N),
         ({"at_most": 0.01}, (0.9, 0.005), R),
         ({"at_most": 0.01}, (0.9, 0.015), P),
         ({"at_most": 0.01}, (0.9, 0.5), N),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pgdrag.model import Observation
 
 _Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_SAME_SHARE = 0.01  # near 0 and 1 odds are many times apart where nobody sees a difference
 _WAYS = ("value", "times", "at_least", "at_most", "direction")
 
 
@@ -101,6 +102,8 @@ class ObservationClaim(StatedClaim):
             what = "odds" if seen.unit == "ratio" else "values"
             if apart <= math.log(SAME_SIZE):
                 return Answered(Answer.REPRODUCED, "within a factor of 2", found)
+            if seen.unit == "ratio" and abs(_value(seen) - self.value) <= _SAME_SHARE:
+                return Answered(Answer.REPRODUCED, "within a percentage point", found)
             if move is not None and move.direction == self._published_way(move):
                 return Answered(Answer.PARTLY, f"same direction; {what} {size} apart", found)
             return Answered(Answer.NOT_REPRODUCED, f"{what} {size} apart", found)
