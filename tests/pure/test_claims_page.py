@@ -41,6 +41,12 @@ def test_an_older_run_answers_what_the_newest_cannot() -> None:
     assert {x.scale for x in ClaimedStudy.of(now(), runs).claims} == {"paper"}
 
 
+def test_a_run_that_is_not_done_answers_nothing() -> None:
+    """Without some of its rungs its steps are others, and would have rows of their own."""
+    cut = replace(run_at("cut", 1000), status="interrupted")
+    assert {x.run_id for x in ClaimedStudy.of(now(), [cut]).claims} == {""}
+
+
 def test_without_a_run_every_claim_is_there_with_the_reason() -> None:
     claims = ClaimedStudy.of(now(), []).claims
     assert [x.claim.answer for x in claims] == [Answer.UNTESTABLE] * 2

@@ -46,15 +46,16 @@ class ClaimedStudy:
         """Answer a study's claims as they are now.
 
         Args:
-            runs: of its experiment, at any scales, newest first. They stored the claims as these were then.
+            runs: of its experiment, at any scales, newest first; those not done are left out, as their steps are not
+                those of the whole. They stored the claims as these were then.
         """
+        done = (run for run in runs if run.status == "done")
         best: dict[tuple[str, str, tuple[str, ...]], ClaimByRun] = {}
-        for run in (*islice(runs, _MOST_RUNS), _not_run(study)):
+        for run in (*islice(done, _MOST_RUNS), _not_run(study)):
             for claim in every_claim(find(replace(run, study=_claimed(run.study, study)))):
                 key = (claim.kind, claim.text, claim.rungs)
-                if key not in best or best[key].claim.answer is Answer.UNTESTABLE:
-                    if key in best and claim.answer is Answer.UNTESTABLE:
-                        continue
+                is_answered = key in best and best[key].claim.answer is not Answer.UNTESTABLE
+                if key not in best or not (is_answered or claim.answer is Answer.UNTESTABLE):
                     best[key] = ClaimByRun(claim, run.run_id, run.study.scale, run.server_version)
         order = {claim.text: at for at, claim in enumerate(study.claims)}
         return cls(study, tuple(sorted(best.values(), key=lambda x: order.get(x.claim.text, 999))))
