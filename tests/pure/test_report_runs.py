@@ -82,7 +82,7 @@ def test_outside_a_ladder_no_column_speaks_of_steps():
 
 def test_the_answer_comes_first_and_then_the_picture_and_the_table():
     names = [section.name for section in sections_for(find(RUNS["three replicates"]))]
-    assert names[:4] == ["answer", "steps", "ladder", "evidence"]
+    assert names[:5] == ["answer", "steps", "ladder", "claims", "evidence"]
     assert names[-2:] == ["method", "how-to-read"]
 
 

@@ -19,7 +19,7 @@ class ClaimsSection(Section):
     name = "claims"
     summary = "each published figure with its answer"
     title = "Published claims"
-    order = 21
+    order = 31
 
     def applies(self, findings: Findings) -> bool:
         """Something was published of the treatments."""
