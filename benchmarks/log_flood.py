@@ -139,7 +139,9 @@ def _run(cluster: Cluster, window_s: int) -> Done:
 def _pgbench(cluster: Cluster, *arguments: str) -> Command:
     place = ("--host", str(cluster.socket_directory), "--port", str(cluster.port))
     program: Path = cluster.binaries.bin_dir / "pgbench"
-    return Command([program, *place, "--username", cluster.superuser, *arguments, cluster.database])
+    return Command(
+        [program, *place, "--username", cluster.load_superuser, *arguments, cluster.database]
+    )
 
 
 def _tell(runs: dict[str, list[Done]], reads: list[Read], window_s: int) -> None:

@@ -42,7 +42,7 @@ class Stage:
     def __init__(self, cluster: Cluster) -> None:
         assert cluster.tcp is not None, "opened for clients that need TCP"
         self._cluster = cluster
-        self.user = cluster.superuser
+        self.user = cluster.load_superuser
         self.database = cluster.database
         self.password = cluster.tcp.password
         self.host = str(cluster.socket_directory)
@@ -129,7 +129,7 @@ def stage(
     with Cluster.create(scratch, binaries) as cluster:
         cluster.initdb()
         cluster.configure({**server_settings(), **(settings or {})})
-        cluster.open_tcp(cluster.superuser)
+        cluster.open_tcp(cluster.load_superuser)
         cluster.start()
         yield Stage(cluster)
 

@@ -169,6 +169,7 @@ class _Collecting:
         self.started_unix_s = self._finished_unix_s = 0.0
         self._collectors = _collectors_of(trial.instrument)
         self._turns = Turns(trial.seed) if trial.instrument.collectors == "turns" else None
+        self._as_superuser = workload.needs_superuser
         # The same values in all trials, so that plans compare.
         self._examples = partial(workload.sends, driver, seed=EXAMPLES_SEED)
 
@@ -179,7 +180,9 @@ class _Collecting:
         The load goes on meanwhile, so that the window does not begin with a pause.
         """
         with cluster.connect(application_name="pgdrag collectors") as connection:
-            observer = Observer(cluster, connection, self._examples)
+            observer = Observer(
+                cluster, connection, self._examples, as_superuser=self._as_superuser
+            )
             for collector in self._collectors:
                 collector.before(observer)
             CLOCK.look()

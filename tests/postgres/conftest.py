@@ -127,6 +127,11 @@ def _initialised(scratch: Scratch, binaries: Binaries) -> Snapshot:
     key = f"empty-{binaries.identity}"
     with Cluster.create(scratch, binaries) as cluster:
         cluster.initdb()
+        cluster.start()
+        with cluster.connect() as connection:
+            # What tests make and look at as the superuser, they name without a schema.
+            connection.execute(f"ALTER ROLE {cluster.superuser} RESET search_path".encode())
+        cluster.stop()
         return store.create(key, cluster, {"dataset": "none"})
 
 

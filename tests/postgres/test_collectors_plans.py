@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from watching import ROWS, make_table, run_in_session, start
+from watching import ROWS, make_table, run_as_load, run_in_session, start
 
 from pgdrag.collectors import Observer
 from pgdrag.collectors import plans as plans_module
@@ -143,7 +143,7 @@ def test_why_a_statement_has_no_plan(
 ) -> None:
     monkeypatch.setattr(plans_module, "TIMEOUT_S", 0.2)
     monkeypatch.setattr(plans_module, "RUNNING_BUDGET_S", 5.0)
-    run_in_session(with_rows, "CREATE SEQUENCE odd")
+    run_as_load(with_rows, "CREATE SEQUENCE odd")
     broken, sound = plans_of(with_rows, Example("t", text), READ)
     assert reason in broken.missing
     assert sound.analyzed is not None

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from living import is_alive
 from loads import PACED
@@ -17,10 +18,11 @@ from loads import PACED
 from capabilities import CAP_SYS_PTRACE, needs_root, without
 from pgdrag.factors.programs import programs_of
 from pgdrag.host.process_alive import wait_until
-from pgdrag.model import Outcome, Result, Treatment, Trial, WorkloadSpec
+from pgdrag.model import Instrument, Level, Outcome, Result, Treatment, Trial, WorkloadSpec
 from pgdrag.model.events import Event, PhaseStarted, ignore
 from pgdrag.model.load import LoadProfile
-from pgdrag.servers.cluster import Cluster
+from pgdrag.model.recordings import StatementPlan, UpdateLook
+from pgdrag.servers.cluster import EXTENSIONS_SCHEMA, Cluster
 from pgdrag.servers.processes import ServerProcess
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot
@@ -66,6 +68,64 @@ def test_a_script_is_no_shell(bench: ServerTrialRunner, told: Path) -> None:
     assert result.outcome is Outcome.STALLED, result
     assert "permission denied to COPY to or from an external program" in result.reason
     assert not told.exists()
+
+
+# Each runs a program if it finds itself in a superuser's session, where it tries to come by several roads.
+AMBUSH = """
+CREATE FUNCTION boom() RETURNS int LANGUAGE plpgsql AS $f$ BEGIN
+  RESET SESSION AUTHORIZATION;
+  IF (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user) THEN
+    EXECUTE 'COPY (SELECT 1) TO PROGRAM ''touch {told}''';
+  END IF;
+  RETURN 1;
+END $f$;
+CREATE SCHEMA evil;
+CREATE FUNCTION evil.lower(text) RETURNS text LANGUAGE sql AS
+  'SELECT pg_catalog.lower($1) WHERE public.boom() > 0';
+CREATE FUNCTION evil.current_setting(text, boolean) RETURNS text LANGUAGE sql AS
+  'SELECT pg_catalog.current_setting($1, $2) WHERE public.boom() > 0';
+DO $$ BEGIN ALTER DATABASE pgdrag SET search_path = evil, pg_catalog, public;
+EXCEPTION WHEN insufficient_privilege THEN END $$;
+"""
+ROADS = {
+    "plans": "SELECT boom();",
+    "update_cost": "UPDATE pgbench_accounts SET filler = boom() WHERE aid = 1;",
+}
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_no_superuser_runs_what_a_workload_has_made(
+    bench: ServerTrialRunner, told: Path, road: str
+) -> None:
+    workload = WorkloadSpec(
+        "pgbench", {"scripts": script(ROADS[road]), "setup": AMBUSH.format(told=told)}
+    )
+    names = Treatment("T", (Level("setting", "search_path", "evil, pg_catalog, public"),))
+    looks = Instrument(optional=("update_cost", "row_versions"))
+    result = run_trial(Trial(1, 1, 1, names, workload, LOAD, seed=7, instrument=looks), bench)
+    assert not told.exists()
+    assert result.outcome is Outcome.MEASURED, result.reason
+    assert [one.effective for one in result.applied] == ["evil, pg_catalog, public"]
+    if road == "plans":
+        [plan] = result.recordings.of(StatementPlan)
+        assert plan.analyzed, plan.missing
+    else:
+        assert result.recordings.of(UpdateLook), result.recordings.missing
+
+
+@pytest.mark.parametrize("role", [Cluster.load_role, Cluster.look_role])
+def test_no_workload_decides_what_a_superuser_calls(running_cluster: Cluster, role: str) -> None:
+    with running_cluster.connect(role=role) as workload:
+        workload.execute("RESET SESSION AUTHORIZATION")
+        for statement in (
+            f"ALTER DATABASE {Cluster.database} SET search_path = evil",
+            f"ALTER ROLE {Cluster.superuser} SET search_path = evil",
+            f"CREATE FUNCTION {EXTENSIONS_SCHEMA}.f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+            f"DROP SCHEMA {EXTENSIONS_SCHEMA}",
+            f"SET ROLE {Cluster.superuser}",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                workload.execute(statement.encode())
 
 
 @needs_root

@@ -203,7 +203,7 @@ def test_a_dataset_that_was_tampered_with_makes_the_trial_invalid(bench: ServerT
         (directory,) = bench.scratch.clusters.iterdir()
         lines = (directory / "data" / "postmaster.pid").read_text().splitlines()
         with psycopg.connect(host=lines[4], port=lines[3], user="pgdrag", dbname="pgdrag") as db:
-            db.execute("UPDATE warehouse SET w_ytd = w_ytd + 1")
+            db.execute("UPDATE public.warehouse SET w_ytd = w_ytd + 1")
 
     result = run_trial(trial_of(), bench, when_measuring(tamper))
     assert result.outcome is Outcome.INVALID

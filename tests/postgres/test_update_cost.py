@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Thread
 
 import pytest
-from watching import run_in_session, start
+from watching import run_as_load, start
 
 from pgdrag.collectors import Observer, Window
 from pgdrag.collectors.update_cost import UpdateCost
@@ -36,7 +36,7 @@ def look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def emptied(shared_cluster: Cluster) -> Iterator[Cluster]:
     """The file's own server, whose tables go with the test."""
     yield shared_cluster
-    run_in_session(shared_cluster, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
+    run_as_load(shared_cluster, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
 
 
 @contextmanager
@@ -56,12 +56,12 @@ def found_by(collector: UpdateCost) -> tuple[dict[str, Observation], Recordings]
 
 def test_an_update_looks_at_more_buffers_the_more_versions_are_kept(any_cluster: Cluster) -> None:
     start(any_cluster)
-    run_in_session(any_cluster, *TABLE)
+    run_as_load(any_cluster, *TABLE)
     with any_cluster.connect(autocommit=False) as holder:
         holder.execute("SELECT pg_current_xact_id()")
         with looking(any_cluster, UPDATE) as (collector, observer):
             assert len(observer.own_sessions) == 1
-            run_in_session(any_cluster, *["UPDATE counters SET n = n + 1"] * 300)
+            run_as_load(any_cluster, *["UPDATE counters SET n = n + 1"] * 300)
         assert not observer.own_sessions
     seen, recordings = found_by(collector)
     [series] = recordings.series
@@ -87,7 +87,7 @@ def total_of(cluster: Cluster) -> int:
 
 
 def test_nothing_is_changed_and_a_row_that_is_locked_is_left_at_once(emptied: Cluster) -> None:
-    run_in_session(emptied, *TABLE)
+    run_as_load(emptied, *TABLE)
     with looking(emptied, UPDATE) as (collector, observer), emptied.connect() as locker:
         locker.autocommit = False
         locker.execute("UPDATE counters SET n = 0 WHERE id = 3")
@@ -109,9 +109,9 @@ def test_nothing_is_changed_and_a_row_that_is_locked_is_left_at_once(emptied: Cl
 
 def test_who_waits_for_the_row_goes_on_as_if_nobody_had_been_there(emptied: Cluster) -> None:
     """As a variant does that updates by ctid: what it found is still the newest version."""
-    run_in_session(emptied, *TABLE)
+    run_as_load(emptied, *TABLE)
     by_ctid = "UPDATE counters SET n = n + 1 WHERE ctid = (SELECT ctid FROM counters WHERE id = 3)"
-    client = Thread(target=run_in_session, args=(emptied, *[by_ctid] * 500))
+    client = Thread(target=run_as_load, args=(emptied, *[by_ctid] * 500))
     with looking(emptied, UPDATE) as (collector, observer):
         client.start()
         while client.is_alive():
@@ -143,7 +143,7 @@ REFUSED: Sequence[tuple[Example, str]] = (
 
 
 def test_what_cannot_be_run_and_rolled_back_is_left_with_its_reason(emptied: Cluster) -> None:
-    run_in_session(emptied, *TABLE)
+    run_as_load(emptied, *TABLE)
     for example, reason in REFUSED:
         with looking(emptied, example) as (collector, _):
             pass
@@ -156,7 +156,7 @@ def test_an_update_within_a_with_is_one_and_treatments_defaults_do_not_stop_it(
     cluster: Cluster,
 ) -> None:
     start(cluster, default_transaction_read_only="on", default_transaction_isolation="serializable")
-    with cluster.connect() as client:
+    with cluster.connect(role=cluster.load_role) as client:
         client.execute("SET default_transaction_read_only = off")
         for statement in TABLE:
             client.execute(statement.encode())
@@ -169,7 +169,7 @@ def test_an_update_within_a_with_is_one_and_treatments_defaults_do_not_stop_it(
 
 
 def test_a_session_that_is_ended_gives_a_reason(emptied: Cluster) -> None:
-    run_in_session(emptied, *TABLE)
+    run_as_load(emptied, *TABLE)
     with looking(emptied, UPDATE) as (collector, observer), emptied.connect() as killer:
         killer.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM unnest(%s) AS pid",

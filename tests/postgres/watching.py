@@ -86,13 +86,19 @@ def start(cluster: Cluster, **settings: str) -> None:
 def make_table(cluster: Cluster) -> None:
     with cluster.connect() as client:
         client.execute("CREATE TABLE rows (id int PRIMARY KEY, filler char(80))")
+        client.execute(f"ALTER TABLE rows OWNER TO {cluster.load_role}".encode())
         client.execute("INSERT INTO rows SELECT n, '' FROM generate_series(1, %s) n", (ROWS,))
         client.execute("VACUUM ANALYZE rows")
         client.execute("CHECKPOINT")
 
 
-def run_in_session(cluster: Cluster, *statements: str) -> None:
+def run_in_session(cluster: Cluster, *statements: str, role: str = Cluster.superuser) -> None:
     """As the driver does: a session that begins and ends within the window."""
-    with cluster.connect() as client:
+    with cluster.connect(role=role) as client:
         for statement in statements:
             client.execute(statement.encode())
+
+
+def run_as_load(cluster: Cluster, *statements: str) -> None:
+    """The same as the role of workloads, so that what it makes is the workload's."""
+    run_in_session(cluster, *statements, role=cluster.load_role)

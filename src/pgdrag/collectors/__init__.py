@@ -70,6 +70,7 @@ class Observer:
         backend_pid: the process that serves the connection, on the server's host.
         log: the server's log, which is read once for all collectors that want something of it.
         examples: tells what the workload sends; raises DriverError where the driver cannot tell.
+        as_superuser: whether the workload may send that as a superuser; else nobody may.
         moments: when collectors began and when the window's sessions had ended, by the server's clock, where a
             collector needed it.
         programs: process numbers of the programs that look beside pgdrag's own process, while they do.
@@ -81,11 +82,14 @@ class Observer:
         cluster: Cluster,
         connection: psycopg.Connection[Any],
         examples: Callable[[], Sequence[Example]] = tuple,
+        *,
+        as_superuser: bool = False,
     ) -> None:
         assert connection.autocommit, "the collectors' connection must not leave transactions open"
         self.cluster = cluster
         self.connection = connection
         self.examples = examples
+        self.as_superuser = as_superuser
         # Now, since a connection that was lost no longer tells.
         self.server_version_num = connection.info.server_version
         self.backend_pid = connection.info.backend_pid

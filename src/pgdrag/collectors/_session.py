@@ -14,6 +14,7 @@ from pgdrag.collectors import Observer, Unseen
 from pgdrag.errors import PgdragError, ServerLost
 from pgdrag.model.measurement import Example
 from pgdrag.model.recordings import Plan
+from pgdrag.servers.cluster import EXTENSIONS_SCHEMA, QUIET_SETTINGS
 
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster
@@ -35,25 +36,17 @@ SELECT set_config(name, value, false)
   FROM (VALUES ('lock_timeout', '0'),
                ('idle_in_transaction_session_timeout', '0'),
                ('transaction_timeout', '0'),
-               ('client_min_messages', 'warning'),
-               ('pg_stat_statements.track', 'none')) AS wanted (name, value)
+               ('client_min_messages', 'warning')) AS wanted (name, value)
  WHERE current_setting(name, true) IS NOT NULL
-   AND (name NOT LIKE '%.%' OR current_setting('is_superuser') = 'on')
 """
 
-# For a session within the window: its errors and statements must not appear in the log as the workload's.
-QUIET = """
+# For a superuser's session: its errors and statements must not appear as the workload's.
+QUIET = f"""
 SELECT set_config(name, value, false)
-  FROM (VALUES ('log_min_messages', 'fatal'),
-               ('log_lock_waits', 'off'),
-               ('log_statement', 'none'),
-               ('log_min_duration_statement', '-1'),
-               ('log_duration', 'off')) AS quiet (name, value)
- WHERE current_setting('is_superuser') = 'on'
+  FROM (VALUES {", ".join(map(str, QUIET_SETTINGS.items()))}) AS quiet (name, value)
+ WHERE current_setting('is_superuser') = 'on' AND current_setting(name, true) IS NOT NULL
 """
 
-# Not the superuser's name: a schema of that name is looked into, and written to, before "public".
-SCHEMA = "pgdrag_extensions"
 _FOUND = """
 SELECT extname::text, quote_ident(nspname)
   FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
@@ -74,15 +67,23 @@ def evenly(items: Sequence[T], most: int) -> list[T]:
 
 
 def open_session(
-    observer: Observer, name: str, prepare: Callable[[psycopg.Connection[Any]], T]
+    observer: Observer,
+    name: str,
+    prepare: Callable[[psycopg.Connection[Any]], T],
+    *,
+    role: str | None = None,
 ) -> T:
     """Return what `prepare` makes of a further session of the collectors' own, which is closed where it fails.
+
+    Args:
+        role: whose it is, where it runs what the workload sends: see `role_of_looks`.
 
     Raises:
         Unseen: there is no session, or the server refused.
     """
     try:
-        connection = observer.cluster.connect(application_name=name)
+        role = role or observer.cluster.superuser
+        connection = observer.cluster.connect(application_name=name, role=role)
     except (PgdragError, psycopg.Error) as error:
         raise Unseen(f"no session could be had: {refusal(error)}") from error
     try:
@@ -95,6 +96,15 @@ def open_session(
         raise Unseen(f"the server refused: {refusal(error)}") from error
     observer.own_sessions.add(connection.info.backend_pid)
     return made
+
+
+def role_of_looks(observer: Observer) -> str:
+    """Return who may run what the workload sends: a superuser only where the workload is one.
+
+    Nothing that another role's session does before makes up for that: SQL of a workload may undo it.
+    """
+    cluster = observer.cluster
+    return cluster.load_superuser if observer.as_superuser else cluster.look_role
 
 
 def close_session(observer: Observer, connection: psycopg.Connection[Any]) -> None:
@@ -119,21 +129,20 @@ def extension_schemas(observer: Observer, names: Sequence[str]) -> dict[str, str
     """
     found = dict(observer.query(_FOUND, list(names)))
     if lacking := [name for name in names if name not in found]:
-        made = [f"CREATE EXTENSION IF NOT EXISTS {name} SCHEMA {SCHEMA}" for name in lacking]
-        schema = f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"
-        with making_extensions(observer.cluster, lacking, schema, *made):
+        with making_extensions(observer.cluster, lacking):
             found = dict(observer.query(_FOUND, list(names)))
     return found
 
 
 @contextmanager
 def making_extensions(
-    cluster: Cluster, names: Sequence[str], *statements: str, dbname: str = ""
+    cluster: Cluster, names: Sequence[str], *, first: str = "", dbname: str = ""
 ) -> Iterator[psycopg.Connection]:
-    """Yield a session in which these statements have made extensions.
+    """Yield a session that has made extensions.
 
     Args:
         names: of the extensions.
+        first: a statement before.
         dbname: where, if not in the workload's database.
 
     Raises:
@@ -148,8 +157,12 @@ def making_extensions(
             connection.execute("SET statement_timeout = '15s'")
             connection.execute("SET default_transaction_read_only = off")
             connection.execute("SET client_min_messages = warning")
-            for statement in statements:
-                connection.execute(statement.encode())
+            connection.execute(first.encode())
+            # In the workload's database it is there, and nobody else's.
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {EXTENSIONS_SCHEMA}".encode())
+            for name in names:
+                create = f"CREATE EXTENSION IF NOT EXISTS {name} SCHEMA {EXTENSIONS_SCHEMA}"
+                connection.execute(create.encode())
             yield connection
     except (psycopg.Error, ServerLost) as error:
         message = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"

@@ -12,9 +12,10 @@ import psycopg
 
 from pgdrag.collectors import Observer, Unseen, known
 from pgdrag.collectors._heap_pages import NotPages, Numbers, Pages, parse
-from pgdrag.collectors._session import QUIET, SCHEMA
+from pgdrag.collectors._session import QUIET
 from pgdrag.host.clock import CLOCK
 from pgdrag.model.recordings import HotChain, PageStrip
+from pgdrag.servers.cluster import EXTENSIONS_SCHEMA
 
 MOST_COLUMNS = 200
 MOST_STRIPS = 3  # tables
@@ -40,7 +41,7 @@ SELECT relid::bigint, n_tup_upd + n_tup_del
   FROM pg_stat_user_tables
   JOIN pg_class ON pg_class.oid = relid
   JOIN pg_am ON pg_am.oid = relam AND amname = 'heap'
- WHERE relkind = 'r' AND relpersistence <> 't' AND schemaname <> '{SCHEMA}'
+ WHERE relkind = 'r' AND relpersistence <> 't' AND schemaname <> '{EXTENSIONS_SCHEMA}'
  ORDER BY 2 DESC, relpages DESC, relid
  LIMIT %s
 """

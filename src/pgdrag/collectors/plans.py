@@ -20,11 +20,13 @@ import psycopg
 from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window, attempt, known
 from pgdrag.collectors._metric import NO_READING
 from pgdrag.collectors._session import (
+    QUIET,
     SESSION,
     explain,
     planned_examples,
     prepare,
     refusal,
+    role_of_looks,
     tidy,
 )
 from pgdrag.errors import PgdragError
@@ -90,7 +92,9 @@ def _look(observer: Observer) -> Sequence[StatementPlan]:
     examples = planned_examples(observer)
     try:
         with (
-            observer.cluster.connect(application_name="pgdrag plans") as connection,
+            observer.cluster.connect(
+                application_name="pgdrag plans", role=role_of_looks(observer)
+            ) as connection,
             abort_after(connection, after_s=PLANNING_BUDGET_S + RUNNING_BUDGET_S + _PATIENCE_S),
         ):
             return _Session(connection).look(examples)
@@ -105,7 +109,8 @@ class _Session:
         self._connection = connection
         connection.prepare_threshold = None  # DEALLOCATE ALL would take them, too
         connection.execute(f"SET statement_timeout = {TIMEOUT_S * 1000:.0f}".encode())
-        connection.execute(SESSION.encode())
+        for statement in (SESSION, QUIET):
+            connection.execute(statement.encode())
 
     def look(self, examples: Sequence[Example]) -> Sequence[StatementPlan]:
         """Explain all, then run those that only read: what takes long comes last."""

@@ -37,7 +37,6 @@ SELECT quote_ident(nspname)
  WHERE extname = 'pg_stat_statements'
 """
 _UNTRACKED = "SET pg_stat_statements.track = 'none'"
-_OBJECTS = f"CREATE EXTENSION IF NOT EXISTS {EXTENSION} SCHEMA public"
 
 
 _DRAWN = (
@@ -191,7 +190,7 @@ def _view(observer: Observer, database: int) -> Iterator[_View]:
         yield _View(observer, f"{found[0][0]}.{EXTENSION}", database)
         return
     with making_extensions(
-        observer.cluster, [EXTENSION], _UNTRACKED, _OBJECTS, dbname=_MAINTENANCE
+        observer.cluster, [EXTENSION], first=_UNTRACKED, dbname=_MAINTENANCE
     ) as made:
         reader = Observer(observer.cluster, made)
         observer.own_sessions.add(reader.backend_pid)

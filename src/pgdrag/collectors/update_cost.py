@@ -44,6 +44,7 @@ from pgdrag.collectors._session import (
     planned_examples,
     prepare,
     refusal,
+    role_of_looks,
     tidy,
 )
 from pgdrag.findings.plan_nodes import children, is_scan, node_words, nodes, number_of, text_of
@@ -179,7 +180,12 @@ def _session(observer: Observer) -> _Session:
         word = first_word(one.text)
         if word == "update" or (word == "with" and _UPDATE.search(one.text)):
             examples.append(one)
-    return open_session(observer, "pgdrag updates", lambda mine: _Session(mine, examples))
+    return open_session(
+        observer,
+        "pgdrag updates",
+        lambda mine: _Session(mine, examples),
+        role=role_of_looks(observer),
+    )
 
 
 class _Session:

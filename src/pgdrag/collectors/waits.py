@@ -139,7 +139,7 @@ class WaitProfile(Collector):
         with _unseen_where_the_driver_fails():
             driver = Driver(find_driver())
             watching = self._stack.enter_context(
-                driver.watching(observer.cluster.superuser_target, every_s=EVERY_S)
+                driver.watching(observer.cluster.own_target, every_s=EVERY_S)
             )
         observer.programs.add(watching.pid)
         return watching

@@ -18,8 +18,12 @@ from pgdrag.units import same_value, with_base_unit
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster
 
+# Of search_path pgdrag's own role has a value of its own; other sessions begin with the file's.
 READ_BACK_SQL = """
-    SELECT name, reset_val, unit, vartype, boot_val FROM pg_settings WHERE lower(name) = ANY (%s)
+    SELECT name, CASE WHEN name <> 'search_path' THEN reset_val ELSE coalesce(
+               (SELECT setting FROM pg_file_settings WHERE name = 'search_path' AND applied), boot_val)
+           END, unit, vartype, boot_val
+      FROM pg_settings WHERE lower(name) = ANY (%s)
 """
 # A treatment's own time-outs must not end the look at it; `reset_val` still shows them.
 NO_TIMEOUT_SQL = ("SET statement_timeout = 0", "SET transaction_timeout = 0")

@@ -59,6 +59,17 @@ _ABLE_TO_WRITE = {
 }
 _SINCE_17 = {"transaction_timeout": "0"}
 _REFUSED_SQL = "SELECT count(*) FROM pg_file_settings WHERE error IS NOT NULL"
+# What keeps a session's statements out of the log and of pg_stat_statements, if a superuser says so.
+QUIET_SETTINGS: Mapping[str, str] = {
+    "log_min_messages": "fatal",
+    "log_lock_waits": "off",
+    "log_statement": "none",
+    "log_min_duration_statement": "-1",
+    "log_duration": "off",
+    "pg_stat_statements.track": "none",
+}
+# Not the superuser's name: a schema of that name would be looked into before "public".
+EXTENSIONS_SCHEMA = "pgdrag_extensions"
 _HEADER = "Written by pgdrag; the server's place and port are on its command line."
 
 
@@ -77,10 +88,16 @@ class Cluster(Postmaster):
         needed: settings that the next `configure` adds where its own say nothing of them.
     """
 
+    # pgdrag's own sessions, which look up no name in a schema that others may write to.
     superuser = "pgdrag"
     database = "pgdrag"
-    # Owns the database, and may do nothing beyond it: SQL of an experiment is not to run programs by COPY.
+    # The workload's sessions. It may do nothing beyond the database, which is not its own, since an owner decides
+    # what settings the superuser's sessions begin with: SQL of an experiment is not to run programs by COPY.
     load_role = "load"
+    # Those of a workload that says that it needs more.
+    load_superuser = "load_superuser"
+    # Those of collectors that run the workload's statements: with its rights, but neither logged nor tracked.
+    look_role = "load_looked_at"
 
     def __init__(self, scratch: Scratch, binaries: Binaries, owned: OwnedDirectory) -> None:
         super().__init__(owned.path / "data", binaries.postgres, scratch.user)
@@ -175,13 +192,35 @@ class Cluster(Postmaster):
         self._run_tool(
             maker,
             "postgres",
-            *("--single", "-D", str(self.data_directory), "-c", "exit_on_error=on", "postgres"),
-            text=f"CREATE ROLE {self.load_role} LOGIN\n"
-            f"CREATE DATABASE {self.database} OWNER {self.load_role}\n",
+            *("--single", "-D", str(self.data_directory), "-c", "exit_on_error=on", "template1"),
+            text=self._roles_sql(),
         )
         if maker is not None:
             self.scratch.hand_over(self.data_directory, maker)
         self.configure({})
+
+    def _roles_sql(self) -> str:
+        quiet = (
+            f"ALTER ROLE {self.look_role} SET {name} = '{value}'"
+            for name, value in QUIET_SETTINGS.items()
+        )
+        return "".join(
+            f"{statement}\n"
+            for statement in (
+                f"ALTER ROLE {self.superuser} SET search_path = pg_catalog",
+                f"CREATE ROLE {self.load_role} LOGIN",
+                f"CREATE ROLE {self.load_superuser} SUPERUSER LOGIN",
+                f"CREATE ROLE {self.look_role} LOGIN IN ROLE {self.load_role}",
+                f"ALTER ROLE {self.look_role} SET role = {self.load_role}",
+                *quiet,
+                # In the database from which that of the workload is made.
+                f"ALTER SCHEMA public OWNER TO {self.load_role}",
+                # Whoever makes it owns what is made in it by the superuser, or has put something there before.
+                f"CREATE SCHEMA {EXTENSIONS_SCHEMA}",
+                f"CREATE DATABASE {self.database}",
+                f"GRANT CREATE ON DATABASE {self.database} TO {self.load_role}",
+            )
+        )
 
     def configure(self, settings: Mapping[str, str]) -> list[ChannelNote]:
         """Write the whole configuration: the observation channel, what is `needed`, then `settings`.
@@ -321,8 +360,9 @@ class Cluster(Postmaster):
         autocommit: bool = True,
         connect_timeout_s: int = 10,
         settings: Mapping[str, str] | None = None,
+        role: str = superuser,
     ) -> psycopg.Connection:
-        """A new connection of the superuser to the database `pgdrag`, with settings of its own.
+        """A new connection to the database `pgdrag`, with settings of its own.
 
         Raises:
             ServerLost: the server does not answer in time, or refuses.
@@ -330,7 +370,9 @@ class Cluster(Postmaster):
         try:
             return psycopg.connect(
                 self.conninfo(
-                    application_name=application_name, connect_timeout_s=connect_timeout_s
+                    application_name=application_name,
+                    connect_timeout_s=connect_timeout_s,
+                    role=role,
                 ),
                 autocommit=autocommit,
                 options=" ".join(f"-c {x}={y}" for x, y in (settings or {}).items()),
@@ -341,12 +383,18 @@ class Cluster(Postmaster):
                 f"could not connect to the server: {reason}", detail=self.log_tail() or None
             ) from error
 
-    def conninfo(self, *, application_name: str = "pgdrag", connect_timeout_s: int = 10) -> str:
+    def conninfo(
+        self,
+        *,
+        application_name: str = "pgdrag",
+        connect_timeout_s: int = 10,
+        role: str = superuser,
+    ) -> str:
         """The libpq connection string; there is no password."""
         return make_conninfo(
             host=str(self.socket_directory),
             port=self.port,
-            user=self.superuser,
+            user=role,
             dbname=self.database,
             application_name=application_name,
             connect_timeout=connect_timeout_s,
@@ -377,6 +425,11 @@ class Cluster(Postmaster):
     @property
     def superuser_target(self) -> Target:
         """The same as a superuser, whose SQL can read all and run programs."""
+        return replace(self.target, user=self.load_superuser)
+
+    @property
+    def own_target(self) -> Target:
+        """The same for the driver's own looks at the server, as pgdrag's own superuser."""
         return replace(self.target, user=self.superuser)
 
     def over_tcp(self, target: Target) -> Target:

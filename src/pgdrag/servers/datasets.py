@@ -49,8 +49,9 @@ def dataset_key(workload: Workload, binaries: Binaries) -> str:
         "seed": DATASET_SEED,
         "source": binaries.source,
         "version": binaries.version,
-        # Who owns the tables; older versions of pgdrag said nothing of it, and it was the superuser.
-        "owner": Cluster.superuser if workload.needs_superuser else Cluster.load_role,
+        "owner": role_for(workload),
+        # Raised when a new cluster has other roles, or gives them other rights.
+        "roles": 2,
     }
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
     return f"{workload.name}-{digest}"
@@ -85,6 +86,11 @@ def provide_snapshot(
         return store.create(key, cluster, describe=dict(workload.dataset()), load_s=load_s)
 
 
+def role_for(workload: Workload) -> str:
+    """Return who connects for a workload: a superuser only where it says that it needs one."""
+    return Cluster.load_superuser if workload.needs_superuser else Cluster.load_role
+
+
 def let_in(workload: Workload, cluster: Cluster) -> None:
     """Open the way by which a workload reaches a cluster, before this is started.
 
@@ -92,17 +98,13 @@ def let_in(workload: Workload, cluster: Cluster) -> None:
         ServerError: it needs TCP, and no port can be opened.
     """
     if workload.needs_tcp:
-        cluster.open_tcp(_local_target(workload, cluster).user)
+        cluster.open_tcp(role_for(workload))
 
 
 def target_for(workload: Workload, cluster: Cluster) -> Target:
     """Return a workload's way to a running cluster: by TCP and as a superuser only where it says that it needs that."""
-    target = _local_target(workload, cluster)
+    target = cluster.superuser_target if workload.needs_superuser else cluster.target
     return cluster.over_tcp(target) if workload.needs_tcp else target
-
-
-def _local_target(workload: Workload, cluster: Cluster) -> Target:
-    return cluster.superuser_target if workload.needs_superuser else cluster.target
 
 
 def is_loaded(workload: Workload, scratch: Scratch, binaries: Binaries) -> bool:

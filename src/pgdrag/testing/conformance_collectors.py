@@ -82,7 +82,7 @@ class CollectorConformance:
         self, collector_class: type[Collector], cluster: Cluster
     ) -> None:
         """Tables come, grow and go while the collector looks."""
-        with cluster.connect() as connection, cluster.connect() as client:
+        with cluster.connect() as connection, cluster.connect(role=cluster.load_role) as client:
             client.execute("CREATE TABLE doomed AS SELECT 1 AS a")
             collector, observer = collector_class(), Observer(cluster, connection)
             collector.before(observer)

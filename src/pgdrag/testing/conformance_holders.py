@@ -107,7 +107,7 @@ class HolderConformance:
 
 def update(cluster: Cluster) -> None:
     """Replace the one row `UPDATES` times, each time in a transaction of its own."""
-    with cluster.connect() as client:
+    with cluster.connect(role=cluster.load_role) as client:
         for _ in range(UPDATES):
             client.execute("UPDATE held_counter SET n = n + 1")
 
@@ -123,7 +123,7 @@ def is_replayed(cluster: Cluster) -> bool:
 def dead_after_vacuum(cluster: Cluster) -> int:
     """Return how many row versions are dead, and stay after a vacuum."""
     said: list[str] = []
-    with cluster.connect() as client:
+    with cluster.connect(role=cluster.load_role) as client:
         client.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
         client.add_notice_handler(lambda notice: said.append(notice.message_detail or ""))
         client.execute("VACUUM (VERBOSE) held_counter")
@@ -144,11 +144,11 @@ def age_of(cluster: Cluster, who: str) -> int | None:
 
 @contextmanager
 def _place(cluster: Cluster) -> Iterator[HoldPlace]:
-    with cluster.connect() as client:
+    with cluster.connect(role=cluster.load_role) as client:
         client.execute("DROP TABLE IF EXISTS held_counter")  # of a claim that failed
         client.execute("CREATE TABLE held_counter (n bigint)")
         client.execute("INSERT INTO held_counter VALUES (0)")
     yield HoldPlace(cluster.conninfo(), _LONGEST_S, cluster)
     assert wait_until(lambda: seen_in(cluster) == [], _TIMEOUT_S), "somebody holds still"
-    with cluster.connect() as client:
+    with cluster.connect(role=cluster.load_role) as client:
         client.execute("DROP TABLE held_counter")
