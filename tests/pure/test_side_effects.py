@@ -34,6 +34,9 @@ REACHES = [
     ("oauth_validator_libraries", "/tmp/evil"),
     ("dynamic_library_path", "/tmp:$libdir"),
     ("extension_control_path", "$system:/tmp"),
+    ("extension_destdir", "/tmp/evil"),
+    ("basebackup_to_shell.command", "cat > /x"),
+    ("pljava.libjvm_location", "/tmp/evil.so"),
     ("primary_conninfo", "host=prod user=replicator"),
     ("log_destination", "stderr, syslog"),
     ("log_destination", '"SysLog"'),
@@ -50,6 +53,7 @@ HARMLESS = [
     ("jit_provider", "llvmjit"),
     ("dynamic_library_path", "$libdir"),
     ("extension_control_path", "$system"),
+    ("extension_destdir", ""),
     ("log_destination", "stderr,csvlog"),
     ("work_mem", "8MB"),
 ]

@@ -54,6 +54,7 @@ _EFFECTS: Mapping[str, Mapping[str, Callable[[str], bool]]] = {
         "restore_command": _anything,
     },
     "no program is run for a server here": {
+        "basebackup_to_shell.command": _anything,
         "plperl.on_init": _anything,
         "plperl.on_plperlu_init": _anything,
         "ssl_passphrase_command": _anything,
@@ -61,8 +62,11 @@ _EFFECTS: Mapping[str, Mapping[str, Callable[[str], bool]]] = {
     "only the server's own libraries are loaded here": {
         "dynamic_library_path": _paths_of_others,
         "extension_control_path": _paths_of_others,
+        # Debian's: a root that stands before all of the server's own directories.
+        "extension_destdir": _anything,
         "jit_provider": _libraries_of_others,
         "local_preload_libraries": _libraries_of_others,
+        "pljava.libjvm_location": _anything,
         "oauth_validator_libraries": _libraries_of_others,
         "session_preload_libraries": _libraries_of_others,
         "shared_preload_libraries": _libraries_of_others,
