@@ -22,6 +22,7 @@ from pgdrag.servers.snapshot import Snapshot
             None,
         ),
         ('could not open file "pg_xact/0000": No such file or directory', None),
+        ('FATAL:  could not open directory "pg_notify": No such file or directory', None),
         ('could not read block 0 in file "base/5/1": read only 0 of 8192 bytes', None),
         ('could not read blocks 0..15 in file "base/5/1": read only 512 of 131072 bytes', None),
         ('invalid page in block 7 of relation "base/5/16401"', None),
@@ -43,6 +44,8 @@ def test_missing_and_torn_files_are_damage(text: str, sqlstate: str | None) -> N
         ('could not access file "nosuch": No such file or directory', "58P01"),
         ('could not open file "base/pgsql_tmp/pgsql_tmp9.0": No such file or directory', "58P01"),
         ('could not open file "base/5/16401": Too many open files', "53000"),
+        ('could not open directory "/usr/share/extension": No such file or directory', None),
+        ('could not open directory "pg_notify": Too many open files', None),
         ('could not open file "base/5/16401": Permission denied', None),
         ('could not read blocks 0..0 in file "base/5/1": Input/output error', "58030"),
         ("deadlock detected", "40P01"),
@@ -84,9 +87,9 @@ def test_a_copy_with_other_files_than_were_stored_is_refused(
 
 
 def test_a_whole_copy_and_one_of_an_older_snapshot_are_taken() -> None:
-    # An older pgdrag noted sizes, and a still older one nothing.
+    # An older pgdrag noted sizes of files, but no directories, and a still older one nothing.
     for stored in (STORED, {}):
         manifest = Manifest.from_json(stored)
         Snapshot("key", Path("there"), 18, 0, {}, manifest=manifest).refuse_damaged(
-            Copied(marks(STORED), "copy")
+            Copied(marks({**STORED, "base/": 0, "pg_notify/": 0}), "copy")
         )

@@ -19,6 +19,7 @@ DAY_S = 24 * 3600
 def tree(tmp_path: Path) -> Path:
     tree = tmp_path / "tree"
     (tree / "base" / "5").mkdir(parents=True)
+    (tree / "pg_notify").mkdir()
     (tree / "PG_VERSION").write_text("18\n")
     (tree / "base" / "5" / "16401").write_bytes(b"rows" * 2048)
     (tree / "base" / "5" / "16402").touch()
@@ -55,6 +56,10 @@ def rot(file: Path) -> None:
         (
             lambda file: (file.parent / "2").touch(),
             'file "base/5/2" was not stored with it',
+        ),
+        (
+            lambda file: (file.parents[2] / "pg_notify").rmdir(),
+            'directory "pg_notify" is missing',
         ),
         (
             lambda file: (file.unlink(), (file.parent / "16402").unlink()),
@@ -106,6 +111,9 @@ def test_a_list_of_files_that_is_none_is_damage(tree: Path, note: Path, content:
 
 def test_a_manifest_comes_back_from_json_as_it_was(tree: Path) -> None:
     manifest = Manifest.of(tree)
-    assert manifest.files.keys() == {"PG_VERSION", "base/5/16401", "base/5/16402"}
+    assert manifest.files.keys() == {
+        *("PG_VERSION", "base/5/16401", "base/5/16402"),
+        *("base/", "base/5/", "pg_notify/"),
+    }
     assert Manifest.from_json(json.loads(json.dumps(manifest.to_json()))) == manifest
     assert Manifest.from_json({"old": 3}).files == {"old": FileMark(3)}

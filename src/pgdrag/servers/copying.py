@@ -24,7 +24,7 @@ from pgdrag.errors import ServerError
 from pgdrag.host.loop_devices import backing_file_of, uses_direct_io
 from pgdrag.host.mounts import mount_holding
 from pgdrag.model import CopyMethod
-from pgdrag.servers.manifest import FileMark, entries_below, manifest_of, write_manifest
+from pgdrag.servers.manifest import DIRECTORY, FileMark, entries_below, manifest_of, write_manifest
 from pgdrag.servers.scratch import Scratch, remove_tree
 
 _LEAVE_OUT = frozenset({"postmaster.pid", "postmaster.opts"})
@@ -43,7 +43,7 @@ class Copied:
     """What a copy of a data directory consists of.
 
     Attributes:
-        files: what the file system said of each file that was copied, by its path below the data directory.
+        files: what the file system said of each file that was copied, and directories, as in a `Manifest`.
     """
 
     files: Mapping[str, FileMark]
@@ -86,6 +86,7 @@ def copy_data_directory(scratch: Scratch, source: Path, target: Path, *, purpose
             )
         if entry.is_dir():
             copy.mkdir(mode=0o700)
+            files[f"{relative}/"] = DIRECTORY
         elif entry.is_file():
             with (
                 _opened(entry.path, os.O_RDONLY) as source_fd,

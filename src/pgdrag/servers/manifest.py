@@ -12,7 +12,7 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgdrag.english import counted
@@ -41,9 +41,16 @@ class FileMark:
         return cls(found.st_size, found.st_mtime_ns)
 
 
+# What a directory has of its own changes with what is in it, which is noted by itself.
+DIRECTORY = FileMark(0)
+
+
 @dataclass(frozen=True)
 class Manifest:
-    """The regular files of a tree, by their paths in it; links and directories are not noted."""
+    """The regular files and directories of a tree, by their paths in it, those of directories with a "/" at the end.
+
+    Links are not noted. An older pgdrag noted no directories: nothing is known of them then.
+    """
 
     files: Mapping[str, FileMark]
 
@@ -57,7 +64,7 @@ class Manifest:
         marks = _marks(tree).items()
         return cls(
             {
-                name: FileMark(mark.bytes, mark.modified_ns, _checksum(tree / name))
+                name: mark if name.endswith("/") else replace(mark, checksum=_checksum(tree / name))
                 for name, mark in marks
             }
         )
@@ -92,7 +99,7 @@ class Manifest:
 
         Args:
             note: a file whose time says when all were read last.
-            found: what the file system said of the tree's files; None: it is asked.
+            found: what the file system said of the tree's files and directories; None: it is asked.
 
         Raises:
             OSError: a file cannot be read.
@@ -101,6 +108,8 @@ class Manifest:
             return ""
         contents = _is_due(note)
         found = _marks(tree) if found is None else found
+        if not any(name.endswith("/") for name in self.files):
+            found = {name: mark for name, mark in found.items() if not name.endswith("/")}
         wrong = sorted(
             name
             for name in self.files.keys() | found.keys()
@@ -120,7 +129,8 @@ class Manifest:
         else:
             what = "has another content"
         more = f", and {counted(len(wrong) - 1, 'other file')} too" if len(wrong) > 1 else ""
-        return f'file "{wrong[0]}" {what}{more}'
+        kind = "directory" if wrong[0].endswith("/") else "file"
+        return f'{kind} "{wrong[0].rstrip("/")}" {what}{more}'
 
 
 def manifest_of(tree: Path) -> Path:
@@ -171,11 +181,14 @@ def _is_same(path: Path, stored: FileMark | None, now: FileMark | None, *, conte
 
 
 def _marks(tree: Path) -> dict[str, FileMark]:
-    return {
-        os.path.relpath(entry.path, tree): FileMark.of(entry.stat(follow_symlinks=False))
-        for entry in entries_below(tree)
-        if entry.is_file(follow_symlinks=False)
-    }
+    marks = {}
+    for entry in entries_below(tree):
+        name = os.path.relpath(entry.path, tree)
+        if entry.is_dir(follow_symlinks=False):
+            marks[f"{name}/"] = DIRECTORY
+        elif entry.is_file(follow_symlinks=False):
+            marks[name] = FileMark.of(entry.stat(follow_symlinks=False))
+    return marks
 
 
 def entries_below(directory: Path) -> Iterator[os.DirEntry[str]]:

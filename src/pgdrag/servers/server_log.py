@@ -20,10 +20,11 @@ _TAIL_BYTES = 256 * 1024
 _COMPLAINT = re.compile(r"\b(LOG|ERROR|FATAL|PANIC):\s+(\S.*)")
 # The second is the hint after a write that was cut short.
 _FULL_DISK = ("No space left on device", "Check free disk space")
-# What a server says of files that are missing, cut short or torn. Those of temporary files, and of
+# What a server says of files and directories that are missing, cut short or torn. Those of temporary files, and of
 # libraries that a treatment names, are not the dataset's.
 _DAMAGE = re.compile(
     r'could not open file "(?:base|global|pg_xact|pg_multixact)/(?!pgsql_tmp)[^"]*"[^:]*: No such file'
+    r'|could not open directory "(?!/|base/pgsql_tmp)[^"]*": No such file'
     r'|could not read blocks? [\d.]+ in file "[^"]*": read only'
     r"|invalid pages? (?:in block|among blocks)"
     r"|incorrect checksum in control file"
