@@ -9,18 +9,27 @@ from __future__ import annotations
 import re
 
 _HIDDEN = "***"
-# password=…, as libpq's connection strings have it, also within quotes; and user:password@ of a URI.
+# password=…, as libpq's connection strings have it, also within quotes, PGPASSWORD=… and --password …; and
+# user:password@ of a URI.
 _KEYWORD = re.compile(
-    r"""\b((?:ssl)?password\s*=\s*)(?:'(?:[^'\\]|\\.|'')*(?:'|$)|(?:[^\s"&\\]|\\.)+)""",
+    r"""((?:\b[\w-]*passw(?:or)?d\s*=\s*|--[\w-]*passw(?:or)?d\s+(?!-)))"""
+    r"""(?:'(?:[^'\\]|\\.|'')*(?:'|$)|"[^"]*"|(?:[^\s"&\\]|\\.)+)""",
     re.IGNORECASE,
 )
 # The password may have a @ or a / that should have been encoded: up to the last @ of the word.
-_URI = re.compile(r"""(\bpostgres(?:ql)?://[^\s:/@"']*:)[^\s"']+@""", re.IGNORECASE)
+_URI = re.compile(r"""(\bpostgres(?:ql)?(?:\+\w+)?://[^\s:/@"']*:)[^\s"']+@""", re.IGNORECASE)
+# What a shell puts something else in the place of; and nothing, as in "PGPASSWORD= psql".
+_REFERENCE = re.compile(r"""["']?\$(?:\w+|\{\w+\}|\([^()]*\))["']?|(?<=\w=)(?=\s|$)""")
 
 
 def has_password(text: str) -> bool:
     """Whether a text names a password as a connection string does."""
     return without_passwords(text) != text
+
+
+def has_password_in_command(text: str) -> bool:
+    """Whether a shell's command names a password, and not only a variable or a file that has one."""
+    return has_password(_REFERENCE.sub(_HIDDEN, text))
 
 
 def without_passwords(text: str) -> str:

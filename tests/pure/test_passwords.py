@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from pgdrag.cli.ending import print_error, status_of
 from pgdrag.driver.process import Target
@@ -14,6 +15,7 @@ from pgdrag.experiment.applicable import applicable
 from pgdrag.experiment.formats import read_configuration
 from pgdrag.passwords import has_password, without_passwords
 from pgdrag.servers.settings import SettingsCatalog
+from pgdrag.workloads.command import Command
 
 
 @pytest.mark.parametrize(
@@ -29,16 +31,58 @@ from pgdrag.servers.settings import SettingsCatalog
         ("postgres://me:hu@sh/hush@db1/x", "postgres://me:***@db1/x"),
         ("postgresql://db1/x?user=me&password=hush&port=1", "postgresql://db1/x?user=me&password=***&port=1"),
         ("password=hu'sh", "password=***"),
+        ("PGPASSWORD=hush psql", "PGPASSWORD=*** psql"),
+        ('PGPASSWORD="hu sh" psql', "PGPASSWORD=*** psql"),
+        ("go-tpc --password hush --host db1", "go-tpc --password *** --host db1"),
+        ("sysbench --pgsql-password=hush run", "sysbench --pgsql-password=*** run"),
+        ("postgresql+psycopg://me:hush@db1/x", "postgresql+psycopg://me:***@db1/x"),
         # Nothing to hide.
         ("postgresql://me@db1:5432/x", "postgresql://me@db1:5432/x"),
         ("passfile=/root/.pgpass user=me", "passfile=/root/.pgpass user=me"),
         ("the server asks for a password", "the server asks for a password"),
         ("password_encryption = md5", "password_encryption = md5"),
+        ("psql --password --host db1", "psql --password --host db1"),
     ],
 )  # fmt: skip
 def test_a_password_is_hidden_and_the_rest_is_shown(text: str, shown: str) -> None:
     assert without_passwords(text) == shown
     assert has_password(text) == (text != shown)
+
+
+COMMAND = {"profile": "pgbench", "setup": "true", "check": "true", "directory": "/"}
+
+
+@pytest.mark.parametrize("where", ["command", "setup", "check"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "run postgresql://me:hush@db1/x",
+        "run postgresql+psycopg://me:hush@db1/x",
+        "PGPASSWORD=hush run",
+        "run --password hush",
+        "run --password 'hush hush'",
+    ],
+)
+def test_a_command_with_a_password_is_refused_before_it_is_stored(where: str, text: str) -> None:
+    with pytest.raises(ValidationError, match="there is a password in it") as found:
+        Command.model_validate({"command": "true", **COMMAND, where: text})
+    assert "environment" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'run --password "$PGPASSWORD" --host db1',
+        "PGPASSWORD=$SECRET run",
+        "PGPASSWORD=${SECRET} run",
+        "PGPASSWORD=$(cat /secret) run",
+        "run postgresql://me:$SECRET@db1/x",
+        "psql -h $PGHOST",
+        "PGPASSWORD= psql -w",
+    ],
+)
+def test_a_command_may_name_where_its_password_is(text: str) -> None:
+    assert Command.model_validate({**COMMAND, "command": text}).command == text
 
 
 def test_an_error_repeats_no_password(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ from pgdrag.model import Counts, DriverCost, Latency, Measurement
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Example
 from pgdrag.model.program import Program
+from pgdrag.passwords import has_password_in_command
 from pgdrag.workloads import Workload
 from pgdrag.workloads._program import Ended, program_environment, run_program
 from pgdrag.workloads._reading import (
@@ -140,6 +141,16 @@ class Command(Workload):
     def transactions(self) -> tuple[str, ...]:
         """What the program counts."""
         return (PROFILES[self.profile].transaction if self.profile else "transaction",)
+
+    @field_validator("command", "setup", "check", mode="after")
+    @classmethod
+    def _has_no_password(cls, command: str) -> str:
+        if has_password_in_command(command):
+            raise ValueError(
+                "there is a password in it, which journal and report would show: write a variable in its place, "
+                'such as $PGPASSWORD, and name that in environment = ["PGPASSWORD"]'
+            )
+        return command
 
     @field_validator("pattern", mode="after")
     @classmethod
