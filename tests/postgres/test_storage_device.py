@@ -96,6 +96,15 @@ def test_nothing_on_a_device_is_a_way_to_become_root(make):
         assert {"nosuid", "nodev"} <= set(found.options)
 
 
+def test_a_device_that_is_mounted_without_the_deciding_options_is_refused(make, monkeypatch):
+    monkeypatch.setattr(
+        "pgdrag.servers.storage.mount",
+        lambda device, place, kind, options: mount(device, place, kind, options[:-2]),
+    )
+    with pytest.raises(ScratchDeviceError, match="it is mounted without nosuid,nodev"):
+        make()
+
+
 def test_all_of_its_room_is_taken_beforehand_and_stays_so(make):
     device = make()
     # mkfs gives blocks back to the disk below unless it is told not to.

@@ -159,12 +159,31 @@ def problem_of(level: Level, place: Here) -> Problem | None:
         *("ro", "remount", "loop", "x-systemd.automount", "", "nofail"),
         # Beyond the file system: a way to become root, another device, an end of the whole machine.
         *("noatime,suid", "dev", "journal_path=/dev/sdb", "device=/dev/sdb", "errors=panic"),
+        # A quote would swallow what is written behind it: nosuid,nodev.
+        *('data=writeback,"', 'errors="panic"', "data='x", "noatime\\", "commit=$(id)"),
+        *(
+            "loop=/dev/loop7",
+            "loop=",
+            "sizelimit=512",
+            "uhelper=udisks2",
+            "user=bob",
+            "X-mount.mkdir",
+        ),
+        *("rshared", "=", "verity.hashdevice=x"),
     ],
 )
 def test_what_is_no_option_for_a_trial_is_a_mistake(options):
     found = problem_of(Level("mount", "options", options), here(size="1GB"))
     assert found is not None
     assert found.is_mistake
+
+
+@pytest.mark.parametrize(
+    "options", ["noatime", "data=writeback", "compress-force=zstd:3", "allocsize=64k", "commit=60"]
+)
+def test_options_of_file_systems_are_none(monkeypatch, options):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert problem_of(Level("mount", "options", options), here(size="1GB")) is None
 
 
 def test_a_mount_has_options_and_nothing_else():

@@ -8,6 +8,7 @@ afterwards; a disk is remounted, as far as the kernel will.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
@@ -34,9 +35,25 @@ if TYPE_CHECKING:
 OPTIONS = "options"
 # Words for fstab and mount(8), which the kernel never hears of; and what would end the trial.
 _NOT_OPTIONS = frozenset(
-    {"remount", "bind", "rbind", "move", "loop", "auto", "noauto", "user", "nouser", "users"}
-    | {"owner", "group", "nofail", "_netdev", "ro", "norecovery", "noload", "abort"}
+    {
+        "remount",
+        "bind",
+        "rbind",
+        "move",
+        "loop",
+        "sizelimit",
+        "auto",
+        "noauto",
+        "user",
+        "nouser",
+        "users",
+    }
+    | {"owner", "group", "nofail", "helper", "uhelper", "encryption", "comment", "ro"}
+    | {"private", "rprivate", "shared", "rshared", "slave", "rslave", "unbindable", "runbindable"}
+    | {"norecovery", "noload", "abort"}
 )
+# Nothing that mount(8) reads otherwise than as a name and its value: no quotes, no files, no names like x-systemd.
+_FORM = re.compile(r"(?!x-)[a-z0-9][a-z0-9_-]*(=[A-Za-z0-9_.:+-]*)?")
 # What reaches beyond the file system: a way to become root, another device, an end of the whole machine.
 _REACHING = frozenset(
     {
@@ -142,9 +159,10 @@ def options_of(levels: Mapping[str, str]) -> list[str]:
     return merged((), [x for x in written if x and x != "defaults"])
 
 
-def _reaches(option: str) -> bool:
+def _is_refused(option: str) -> bool:
     name, _, value = option.partition("=")
-    return name in _REACHING or "/" in value or value == "panic"
+    is_known_to_reach = name in _NOT_OPTIONS | _REACHING or value == "panic"
+    return is_known_to_reach or not _FORM.fullmatch(option)
 
 
 def _problem(level: Level, here: Here) -> Problem | None:
@@ -152,7 +170,7 @@ def _problem(level: Level, here: Here) -> Problem | None:
         message = f'a mount has no "{level.name}"'
         return Problem(level, True, message, f'Write {OPTIONS} = "noatime,nodiratime".')
     options = options_of({level.name: level.value})
-    wrong = [x for x in options if x in _NOT_OPTIONS or x.startswith(("x-", "X-")) or _reaches(x)]
+    wrong = [x for x in options if _is_refused(x)]
     if wrong or not options:
         what = f'"{wrong[0]}"' if wrong else f'"{level.value}"'
         message = f"mount options cannot be {what}"

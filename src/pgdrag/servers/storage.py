@@ -290,6 +290,12 @@ class ScratchDevice(Storage):
             )
         found = mount_at(self.mount_point)
         assert found is not None, "mount(8) said that it is mounted"
+        if not {*_DECIDING_OPTIONS} <= {*found.options}:
+            self._unmount()
+            raise ScratchDeviceError(
+                f"could not mount {self.spec.words}: it is mounted without {','.join(_DECIDING_OPTIONS)}",
+                path=self.mount_point,
+            )
         self._source, self._number = found.source, self.mount_point.stat().st_dev
         # Nobody but root lists it, and the server's user passes through.
         self.mount_point.chmod(0o711)
