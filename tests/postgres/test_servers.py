@@ -65,6 +65,11 @@ def test_a_path_may_be_the_bin_directory_or_its_parent_or_a_program() -> None:
         assert (found.bin_dir, found.identity) == (binaries.bin_dir, binaries.identity)
 
 
+def test_a_path_of_nobody_is_no_server() -> None:
+    with pytest.raises(ServerError, match='there is no PostgreSQL server in "~nosuchuser/pg"'):
+        find_binaries("~nosuchuser/pg")
+
+
 def test_what_was_found_is_listed_when_the_wanted_one_is_missing() -> None:
     with pytest.raises(ServerError, match="PostgreSQL 99 is not installed here") as raised:
         find_binaries("99")

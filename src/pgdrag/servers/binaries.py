@@ -130,7 +130,10 @@ def refuse_too_old(version: str) -> None:
 
 
 def _bin_dirs(named: Path) -> tuple[Path, ...]:
-    directory = named.expanduser()
+    try:
+        directory = named.expanduser()
+    except RuntimeError:  # there is no such user
+        directory = named
     return directory, directory / "bin", directory.parent
 
 
