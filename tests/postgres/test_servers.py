@@ -419,6 +419,20 @@ def run_python(program: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_a_server_is_given_nothing_of_the_environment_that_could_be_secret(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
+    cluster.start()
+    with cluster.connect() as connection:
+        # The server's user sees it also where pgdrag may not.
+        read = "SELECT pg_read_binary_file(%s)"
+        place = f"/proc/{cluster.postmaster_pid}/environ"
+        [(found,)] = connection.execute(read, [place]).fetchall()
+    assert b"\0PATH=" in b"\0" + found
+    assert b"hush" not in found
+
+
 def test_the_environments_pg_variables_decide_nothing(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
