@@ -72,6 +72,7 @@ def test_required_methods_are_handed_on(required: str, expected: tuple[str, ...]
         ({"sslcrl": "/crl"}, "sslcrl"),
         ({"gssencmode": "require"}, "gssencmode"),
         ({"ssl_max_protocol_version": "TLSv1.2"}, "TLSv1.2"),
+        ({"ssl_min_protocol_version": "TLSv1.3"}, "TLSv1.3"),
         ({"sslcert": "der.crt"}, "not in PEM form"),
         ({"sslcert": "root.pem", "sslkey": "locked.key"}, "encrypted"),
     ],
@@ -84,6 +85,19 @@ def test_what_the_driver_lacks_is_refused(known: dict[str, str], words: str, hom
     with pytest.raises(UsageError, match=words) as refused:
         security_of(named, is_encrypted=True)
     assert refused.value.hint
+
+
+def test_a_list_of_revoked_certificates_in_its_usual_place_is_refused_where_it_counts(
+    home: Path,
+) -> None:
+    (home / ".postgresql").mkdir()
+    (home / ".postgresql" / "root.crl").write_text(PEM)
+    older = {"ssl_min_protocol_version": "TLSv1.2"}
+    assert security_of(older, is_encrypted=True).tls == Tls()
+    (home / ".postgresql" / "root.crt").write_text(PEM)
+    with pytest.raises(UsageError, match=r"root\.crl"):
+        security_of({}, is_encrypted=True)
+    assert security_of({}, is_encrypted=False).tls is None
 
 
 def test_libpq_says_what_counts_without_connecting(

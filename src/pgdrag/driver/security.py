@@ -128,6 +128,11 @@ def security_of(known: Mapping[str, str], *, is_encrypted: bool) -> Security:
                 f"cannot hand connection option {name}={known[name]!r} to the load driver",
                 hint=hint,
             )
+    if known.get("ssl_min_protocol_version") == "TLSv1.3":
+        raise UsageError(
+            "cannot hand connection option ssl_min_protocol_version='TLSv1.3' to the load driver",
+            hint="Set ssl_min_protocol_version in the server's settings, and leave it out here.",
+        )
     if known.get("gssencmode") == "require":
         raise UsageError(
             "cannot hand connection option gssencmode='require' to the load driver",
@@ -146,6 +151,12 @@ def _tls_of(known: Mapping[str, str]) -> Tls:
     # libpq verifies with root certificates that are there, whatever the mode.
     if roots == "system" or root_file is not None:
         verify = "full" if mode == "verify-full" else "ca"
+    revoked = _file(None, "root.crl")
+    if verify != "none" and revoked is not None:
+        raise UsageError(
+            f'cannot hand the list of revoked certificates "{revoked}" to the load driver',
+            hint="Rename it for the time being, if you need not know whether the server's certificate was revoked.",
+        )
     certificate = None
     if known.get("sslcertmode") != "disable":
         certificate = _file(known.get("sslcert"), "postgresql.crt")
