@@ -7,6 +7,8 @@ import signal
 import subprocess
 from pathlib import Path
 
+from pgdrag.host.process_alive import stat_fields
+
 # Takes any file for one of the kernel's: see the fixture `any_value`.
 ANY_VALUE = 'import pgdrag.host.undo.written_value as _values; _values.PLACES = ("/",)\n'
 # As if whatever ended the process had ended its guardian, too.
@@ -14,11 +16,17 @@ NO_GUARDIAN = "import pgdrag.host.guardian as _guardian; _guardian._start = lamb
 
 
 def guardians_of(pid: int) -> list[int]:
-    """Return the guardian of a process, where it has one."""
-    children = Path(f"/proc/{pid}/task").glob("*/children")
-    pids = [int(each) for file in children for each in file.read_text().split()]
+    """Return the guardian of a process, where it has one.
+
+    Not from that process's own directory: under hidepid there may be none of a process that has had other ids.
+    """
+    others = [int(directory.name) for directory in Path("/proc").glob("[0-9]*")]
     return [
-        each for each in pids if b"_guardian_process" in Path(f"/proc/{each}/cmdline").read_bytes()
+        each
+        for each in others
+        if (fields := stat_fields(each)) is not None
+        and int(fields[1]) == pid
+        and b"_guardian_process" in Path(f"/proc/{each}/cmdline").read_bytes()
     ]
 
 
