@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pgdrag.cli.aftermath import clear_up_after
-from pgdrag.host.guardian import end_session
+from pgdrag.host.guardian import end_session, guarded_session
 from pgdrag.host.process_alive import stat_fields, wait_until
 from pgdrag.host.undo import UndoJournal
 from pgdrag.host.undo.created import MadeFile
@@ -135,6 +135,23 @@ def test_one_that_ends_well_takes_its_guardian_with_it(root: Path) -> None:
     assert said == ""
     assert not (root / "pgdrag-file").exists()
     assert wait_until(lambda: not is_alive(load), TIMEOUT_S)
+
+
+def test_a_session_whose_leader_cannot_be_seen_yet_is_guarded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stakes, unseen = [], iter([None, None])
+    monkeypatch.setattr(
+        "pgdrag.host.guardian._tell", lambda stake, is_at_stake: stakes.append(is_at_stake)
+    )
+    monkeypatch.setattr("pgdrag.host.guardian.start_ticks", lambda pid: next(unseen, 7))
+    leader = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    try:
+        with guarded_session(leader.pid):
+            assert stakes == [True]
+    finally:
+        leader.kill()
+        leader.wait()
 
 
 def test_where_nothing_is_at_stake_there_is_none(root: Path) -> None:

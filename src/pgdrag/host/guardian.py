@@ -50,6 +50,10 @@ def guarded_session(leader_pid: int) -> Iterator[None]:
     Args:
         leader_pid: a child that was started in a session of its own, and is not waited for within the block.
     """
+    # Under hidepid a child of a process that has had other ids cannot be seen before it runs its program.
+    wait_until(
+        lambda: start_ticks(leader_pid) is not None or _has_ended(leader_pid), _END_TIMEOUT_S
+    )
     started = start_ticks(leader_pid)
     if started is None:  # it has ended by itself; what it started is its caller's to end
         yield
@@ -82,6 +86,13 @@ def end_session(place: str) -> int:
 
     wait_until(all_gone, _END_TIMEOUT_S)
     return len(killed)
+
+
+def _has_ended(child_pid: int) -> bool:
+    try:
+        return os.waitid(os.P_PID, child_pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:  # somebody has waited for it
+        return True
 
 
 def _members(session: int) -> list[int]:
