@@ -135,6 +135,6 @@ def test_what_no_scenario_does_is_a_violation(
     with snapshot.restore(bench.scratch, bench.binaries).cluster as cluster:
         cluster.start()
         with cluster.connect() as connection:
-            connection.execute(damage.encode())
+            connection.execute(f"SET search_path = public; {damage}".encode())
         found = workload.violations(bench.driver, cluster.target, NOTHING, timeout_s=CHECK_S)
     assert [one.split(":")[0] for one in found] == ([condition] if condition else [])

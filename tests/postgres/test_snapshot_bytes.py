@@ -120,7 +120,7 @@ def with_rows(cluster: Cluster) -> Cluster:
     cluster.start()
     with cluster.connect() as connection:
         connection.execute(
-            "CREATE TABLE t AS SELECT i, repeat(md5(i::text), 20) AS filler "
+            "CREATE TABLE public.t AS SELECT i, repeat(md5(i::text), 20) AS filler "
             "FROM generate_series(1, 10000) AS i"
         )
     assert cluster.stop() == "fast"
@@ -130,8 +130,8 @@ def with_rows(cluster: Cluster) -> Cluster:
 def change_all(cluster: Cluster) -> None:
     cluster.start()
     with cluster.connect() as connection:
-        connection.execute("UPDATE t SET filler = 'changed'")
-        connection.execute("VACUUM FULL t")
+        connection.execute("UPDATE public.t SET filler = 'changed'")
+        connection.execute("VACUUM FULL public.t")
     assert cluster.stop() == "fast"
 
 

@@ -149,7 +149,7 @@ class SandwichSection(Section):
     name = "sandwich"
     summary = "each treatment against the mean of the baselines before and after it"
     title = "Between two baselines"
-    order = 18
+    order = 19
     is_folded = False
 
     def applies(self, findings: Findings) -> bool:

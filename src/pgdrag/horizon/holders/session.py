@@ -113,6 +113,7 @@ class HeldSession(Held):
             line.is_busy()  # reads what has come: the server's last words
             line.consume_input()
         except psycopg.Error:
+            line.is_busy()  # they may have come together with the end
             return self._last_words or LOST_SILENTLY
         return ""
 

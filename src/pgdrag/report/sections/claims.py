@@ -19,7 +19,7 @@ class ClaimsSection(Section):
     name = "claims"
     summary = "each published figure with its answer"
     title = "Published claims"
-    order = 31
+    order = 33
 
     def applies(self, findings: Findings) -> bool:
         """Something was published of the treatments."""
