@@ -27,17 +27,13 @@ SERVER_BIN = $(BIN)/python -c 'from pgdrag.servers.binaries import *; from pgdra
   print(executable_binaries(find_binaries(None), Scratch.open()).bin_dir)'
 
 # A file's tests share servers, so each file is one worker's; those that take long come first. Servers and
-# commands have tests wait for half of the time, so that there is a worker more than processors, and that the
-# driver's own tests run at the same time.
+# commands have tests wait for half of the time, so that there is a worker more than processors.
 WORKERS := $(shell expr `nproc` + 1)
 SIDE_BY_SIDE := -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/installed-dev
-	cargo test --locked --quiet --no-run
-	mkdir -p target && export PGDRAG_TEST_BIN="$$($(SERVER_BIN))" && \
-	  { cargo test --locked --quiet >target/tests.log 2>&1 & driver=$$!; \
-	    $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(PYTEST); server=$$?; \
-	    wait $$driver || { cat target/tests.log; exit 1; }; exit $$server; }
+	PGDRAG_TEST_BIN="$$($(SERVER_BIN))" cargo test --locked --quiet
+	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) $(PYTEST)
 
 # As root of a container: without the right to look at other users' processes, which /proc does not even list; its
 # first process has no more rights.
