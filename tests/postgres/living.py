@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from pgdrag.host.process_alive import parent_pid, wait_until
 from pgdrag.host.process_sight import has_ptrace, hides_processes
 from pgdrag.servers.cluster import Cluster
+from pgdrag.trial import ServerTrialRunner
 
 
 def is_alive(pid: int) -> bool:
@@ -36,3 +38,10 @@ def reload(cluster: Cluster) -> None:
         before = load_time()
         connection.execute("SELECT pg_reload_conf()")
         assert wait_until(lambda: load_time() != before, 10)
+
+
+def connected(bench: ServerTrialRunner) -> psycopg.Connection:
+    """Return a session with the server of the trial that runs."""
+    (directory,) = bench.scratch.clusters.iterdir()
+    lines = (directory / "data" / "postmaster.pid").read_text().splitlines()
+    return psycopg.connect(host=lines[4], port=lines[3], user="pgdrag", dbname="pgdrag")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from living import is_alive
+from living import connected, is_alive
 from loads import PACED
 
 from capabilities import CAP_SYS_PTRACE, needs_root, without
@@ -167,11 +167,9 @@ def test_a_program_of_a_script_runs_as_the_servers_user_and_ends_with_the_cluste
 def test_a_crash_is_seen_without_the_right_to_look_at_processes(bench: ServerTrialRunner) -> None:
     def kill_checkpointer(event: Event) -> None:
         if isinstance(event, PhaseStarted) and event.name == "measure":
-            [directory] = bench.scratch.clusters.iterdir()
-            pids = (directory / "data" / "postmaster.pid").read_text().split()[:1]
-            children = Path(f"/proc/{pids[0]}/task/{pids[0]}/children").read_text().split()
-            titles = {Path(f"/proc/{x}/cmdline").read_text(): int(x) for x in children}
-            [victim] = [pid for title, pid in titles.items() if "checkpointer" in title]
+            checkpointer = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'"
+            with connected(bench) as client:
+                [victim] = client.execute(checkpointer).fetchone() or ()
             os.kill(victim, signal.SIGKILL)
 
     with without(CAP_SYS_PTRACE):

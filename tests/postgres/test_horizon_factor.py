@@ -11,6 +11,7 @@ from typing import LiteralString
 
 import psycopg
 import pytest
+from living import connected
 from loads import PACED
 from psycopg import sql
 
@@ -168,12 +169,6 @@ def test_ctrl_c_releases_what_is_held(bench: ServerTrialRunner) -> None:
         run(bench, listen=interrupt, holder="standby", begin="load")
     assert not [x for x in threading.enumerate() if x.name in ("pgdrag-holder", "pgdrag-horizon")]
     assert list(bench.scratch.clusters.iterdir()) == []
-
-
-def connected(bench: ServerTrialRunner) -> psycopg.Connection:
-    (directory,) = bench.scratch.clusters.iterdir()
-    lines = (directory / "data" / "postmaster.pid").read_text().splitlines()
-    return psycopg.connect(host=lines[4], port=lines[3], user="pgdrag", dbname="pgdrag")
 
 
 def when_measuring(bench: ServerTrialRunner, query: LiteralString) -> Listener:
