@@ -43,7 +43,8 @@ from pgdrag.stats.ratios import slowdown
 from pgdrag.stats.sequential import FIRST_INTERIM
 from pgdrag.units import format_duration, format_ratio
 
-_WORTH_TELLING = 1.2  # what is said to take so many pairs where the headline is not decided
+# Of an undecided headline the answer says how many pairs an effect of this size takes.
+_EXAMPLE_EFFECT = 1.2
 
 
 class RungsParameters(DesignParameters):
@@ -116,7 +117,7 @@ class EveryRung(Design):
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         super().__init__(rungs, parameters)
         self._results: list[Result] = []
-        self._is_told = False
+        self._has_run = False
         self._target = self._headlines()[0] if len(self.rungs) > 1 else self.rungs[0]
 
     @abstractmethod
@@ -130,14 +131,14 @@ class EveryRung(Design):
     def ask(self) -> Block:
         """Return the next pair or the next block, each to be run once; without pairs all blocks at once."""
         if not self._pairs:
-            return Block() if self._is_told else self._whole_block()
+            return Block() if self._has_run else self._whole_block()
         following = self._next(len(self._results), is_open=self._is_open)
         return Block(following, replicates=1) if following else Block()
 
     def tell(self, results: Sequence[Result]) -> None:
         """Take the results; where the headline cannot be had here, another rung takes its place."""
         self._results += results
-        self._is_told = True
+        self._has_run = True
         if not self._pairs:
             return
         lacking = {x.trial.treatment.name for x in self._results if x.outcome is Outcome.UNTESTABLE}
@@ -249,10 +250,10 @@ class EveryRung(Design):
             return f"{start}: decided by {pairs}."
         if math.isinf(found.detectable) and len(found.pairs) >= ORDER_PAIRS:
             return f"{start}: the same one came first in all {pairs}, so that these decide nothing."
-        if found.pair_log_sd is None or found.detectable <= _WORTH_TELLING:
+        if found.pair_log_sd is None or found.detectable <= _EXAMPLE_EFFECT:
             return f"{start}: undecided after {pairs}."
         rules = self._comparison.parameters
-        needed = pairs_to_detect(_WORTH_TELLING, found.pair_log_sd, rules)
+        needed = pairs_to_detect(_EXAMPLE_EFFECT, found.pair_log_sd, rules)
         takes = (
             f"more than {MOST_FORECAST:,} pairs" if needed is None else f"about {needed:,} pairs"
         )
@@ -260,7 +261,7 @@ class EveryRung(Design):
         took_s = [x.took_s for x in run.results if x.trial.treatment.identity in identities]
         if needed is not None and any(took_s):
             takes += f" ({format_duration(round(2 * needed * fmean(took_s)))})"
-        return f"{start}: undecided after {pairs}; at this noise, {format_ratio(_WORTH_TELLING)} takes {takes}."
+        return f"{start}: undecided after {pairs}; at this noise, {format_ratio(_EXAMPLE_EFFECT)} takes {takes}."
 
     def _whole_block(self) -> Block:
         baseline, *others = self.everything()
@@ -298,10 +299,10 @@ class EveryRung(Design):
         return bool(self._comparison.ask().treatments)
 
     def _next(self, run: int, *, is_open: bool, first: int | None = None) -> tuple[Treatment, ...]:
-        """Return what follows so many trials: a pair, the largest block that fits, or a pair while the headline is open.
+        """Return the next pair or block: a pair, the largest block that fits, or a pair while the headline is open.
 
         Args:
-            run: trials.
+            run: trials run so far.
             is_open: the headline is not decided.
             first: pairs before the first block, where that is not known yet.
         """

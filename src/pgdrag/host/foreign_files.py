@@ -1,7 +1,7 @@
-"""What is in a file that another user may have put there, such as the server's user, whom root watches?
+"""What is in a file that another user may have put there, or that a stranger's file names?
 
-Or in one that a stranger's file names: it may be a device that never ends. Opened plainly, a FIFO would wait for a writer for ever, and a link would lead to a file that only the
-reader may read.
+Such as the server's user, whom root watches. Opened plainly, a FIFO would wait for a writer for ever, a device
+might never end, and a link would lead to a file that only the reader may read.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ def window_of(ends_s: Sequence[float]) -> int:
 def trailing_medians(values: Values, window: int) -> Values:
     """Return the median of each value and the ones before it, from the first whole window on.
 
-    NaN is no value; a window without any has the median 0.
+    NaNs are left out; the median of a window that has nothing else is 0.
     """
     assert 1 <= window <= len(values), f"a window of {window} over {len(values)} values"
     windows = np.lib.stride_tricks.sliding_window_view(values, window)

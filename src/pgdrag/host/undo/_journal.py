@@ -247,9 +247,8 @@ class UndoJournal:
             return  # a child that was forked has nothing of its own
         with uninterrupted():
             self.restore_all(own_only=True)
-            with contextlib.suppress(
-                OSError
-            ):  # stderr may be closed: then the next process tells them
+            # Standard error may be closed: then the next process prints them.
+            with contextlib.suppress(OSError):
                 for sentence in self._warnings.values():
                     os.write(2, f"{without_controls(sentence)}\n".encode())
                 self.take_warnings()
