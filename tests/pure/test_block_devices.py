@@ -114,6 +114,14 @@ def test_a_volume_is_named_as_people_know_it(machine: Path, path: str, words: st
     assert device(path).words == words
 
 
+@pytest.mark.parametrize(
+    "path", ["/dev/null", "/etc/passwd", "/no/such/thing", "/dev/sd\0a", "sda"]
+)
+def test_what_is_no_block_device_has_no_number(path: str) -> None:
+    """Character devices have numbers, too: that of /dev/null is /dev/ram3's among disks."""
+    assert block_devices.number_of(path) is None
+
+
 def test_the_device_under_a_directory_is_found_by_the_number_of_its_files(machine: Path) -> None:
     number = block_devices._written(machine.stat().st_dev)
     (machine / "by-number" / number).symlink_to(machine / "devices/dm-0")

@@ -104,8 +104,8 @@ def parse_completed(message: str) -> Completed | None:
         sync_s=sync_s,
         files_synced=int(syncs[1]),
         longest_sync_s=float(syncs[2]),
-        distance_bytes=distance_kb * 1024,
-        estimate_bytes=estimate_kb * 1024,
+        distance_bytes=distance_kb * _KB,
+        estimate_bytes=estimate_kb * _KB,
     )
 
 

@@ -7,6 +7,7 @@ setting of the volume; requests are queued, ordered and merged at the disks belo
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,9 +100,10 @@ def number_of(path: str) -> str | None:
     """Return the number of a device, "253:0", by any of its names; None: the path is no device's."""
     try:
         found = Path(path).stat() if path.startswith("/") else None
-    except OSError:
+    except (OSError, ValueError):  # no path can have a zero byte
         return None
-    return _written(found.st_rdev) if found is not None and found.st_rdev else None
+    is_device = found is not None and stat.S_ISBLK(found.st_mode)
+    return _written(found.st_rdev) if found is not None and is_device else None
 
 
 def _device(directory: Path) -> Device:

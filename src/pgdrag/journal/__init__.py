@@ -48,9 +48,9 @@ _SAMPLE = ", ".join(one.name for one in fields(Sample))  # its columns have its 
 # An id names the file of a report; pgdrag gives no others.
 _RUN_ID = re.compile(r"\w[\w.-]*")
 
-# How many runs, and results of them, tell how long trials take.
 # Of one trial: a profile of hours has some MB.
 LARGEST_RECORDINGS_BYTES = 256 * 2**20
+# How many runs, and results of them, show how long trials take.
 _EXPERIENCE_RUNS, _EXPERIENCE_RESULTS = 6, 24
 
 
