@@ -26,12 +26,12 @@ from pgdrag.collectors._metric import (
     known,
 )
 from pgdrag.collectors._turns import BLOCK_S, Turns
+from pgdrag.driver.abort_connection import abort_after
 from pgdrag.driver.process import WATCH_NAME
 from pgdrag.host.clock import CLOCK
 from pgdrag.model import Observation
 from pgdrag.model.measurement import Example
 from pgdrag.model.recordings import Recordings
-from pgdrag.servers.abort_connection import abort_after
 
 if TYPE_CHECKING:
     import psycopg

@@ -29,11 +29,11 @@ from pgdrag.collectors._session import (
     role_of_looks,
     tidy,
 )
+from pgdrag.driver.abort_connection import abort_after
 from pgdrag.errors import PgdragError
 from pgdrag.findings.plan_nodes import nodes, number_of, scanned, text_of
 from pgdrag.model.measurement import Example
 from pgdrag.model.recordings import Plan, Recordings, StatementPlan
-from pgdrag.servers.abort_connection import abort_after
 
 TIMEOUT_S = 0.5  # of one statement
 PLANNING_BUDGET_S = 5.0  # of all statements together

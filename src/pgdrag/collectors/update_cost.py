@@ -47,11 +47,11 @@ from pgdrag.collectors._session import (
     role_of_looks,
     tidy,
 )
+from pgdrag.driver.abort_connection import abort_after
 from pgdrag.findings.plan_nodes import children, is_scan, node_words, nodes, number_of, text_of
 from pgdrag.host.clock import CLOCK
 from pgdrag.model.measurement import Example
 from pgdrag.model.recordings import Plan, Recordings, UpdateLook
-from pgdrag.servers.abort_connection import abort_after
 
 MOST_UPDATES = 3  # statements
 MOST_SHOWN = 8  # looks at each, as recordings

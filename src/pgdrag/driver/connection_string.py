@@ -7,10 +7,8 @@ psql. The question is put to the server itself: what the driver is told is what 
 from __future__ import annotations
 
 import os
-import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any
@@ -18,6 +16,7 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from pgdrag.driver.abort_connection import abort_after
 from pgdrag.driver.process import Target
 from pgdrag.driver.security import (
     NOT_IN_THE_CLEAR,
@@ -182,49 +181,29 @@ def _other_sessions(connection: psycopg.Connection) -> int:
     Raises:
         ServerLost: it does not answer in time, or something else.
     """
+    count, is_late = -1, threading.Event()
     try:
-        with _hanging_up_after(ANSWER_TIMEOUT_S, connection), connection.cursor() as cursor:
-            count = -1
+        # libpq would wait for ever.
+        with (
+            abort_after(connection, after_s=ANSWER_TIMEOUT_S) as is_late,
+            connection.cursor() as cursor,
+        ):
             for (found,) in cursor.stream(_OTHER_SESSIONS):
                 if count >= 0:  # rows may come without end: the session is over, and none is kept
                     connection.close()
                     raise ValueError
                 count = int(found)
     except psycopg.Error as error:
+        if is_late.is_set():
+            raise ServerLost(
+                f"the server let pgdrag in, but did not answer within {ANSWER_TIMEOUT_S:g} s"
+            ) from None
         raise ServerLost(f"could not ask the server anything: {_reason(error)}") from None
     except (ValueError, TypeError):
         count = -1
     if count < 0:
         raise ServerLost("the server does not answer as PostgreSQL does")
     return count
-
-
-@contextmanager
-def _hanging_up_after(timeout_s: float, connection: psycopg.Connection) -> Iterator[None]:
-    """End a session whose server is still silent after that time: libpq would wait for ever.
-
-    Raises:
-        ServerLost: it was.
-    """
-    is_late = threading.Event()
-
-    def hang_up() -> None:
-        is_late.set()
-        with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as other:
-            other.shutdown(socket.SHUT_RDWR)
-
-    timer = threading.Timer(timeout_s, hang_up)
-    timer.start()
-    try:
-        yield
-    except psycopg.OperationalError:
-        if is_late.is_set():
-            message = f"the server let pgdrag in, but did not answer within {timeout_s:g} s"
-            raise ServerLost(message) from None
-        raise
-    finally:
-        timer.cancel()
-        timer.join()
 
 
 def _at_least_encrypted(known: Mapping[str, str]) -> str:

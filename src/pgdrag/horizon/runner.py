@@ -18,6 +18,7 @@ from typing import Literal
 import psycopg
 from psycopg import sql
 
+from pgdrag.driver.abort_connection import abort_connection
 from pgdrag.errors import PgdragError, ServerError
 from pgdrag.horizon.holders import (
     CLEANUP_NAME,
@@ -31,7 +32,6 @@ from pgdrag.horizon.holders.session import open_session, words_of
 from pgdrag.horizon.sampling import read_oldest
 from pgdrag.horizon.schedule import SHORTEST_S, Hold
 from pgdrag.host.clock import CLOCK
-from pgdrag.servers.abort_connection import abort_connection
 from pgdrag.units import format_duration
 
 AfterRelease = Literal["nothing", "vacuum", "vacuum and reindex"]
