@@ -69,6 +69,7 @@ class Disk(CounterCollector):
     def __init__(self) -> None:
         super().__init__()
         self._device: Device | None = None
+        self._whose = ""
         self._physical: tuple[Device, ...] = ()
 
     def read(self, observer: Observer) -> Counters:
@@ -77,7 +78,7 @@ class Disk(CounterCollector):
         observer.postmaster()
         if self._device is None:
             self._device = device_of(observer.cluster.data_directory)
-            self._physical = _below(self._device)
+            self._whose, self._physical = _below(self._device)
         accounts = psutil.disk_io_counters(perdisk=True, nowrap=False)
         seen = accounts.get(self._device.name)
         if seen is None:
@@ -96,7 +97,7 @@ class Disk(CounterCollector):
             **moved,
             "observed_ms": observed_ms,
             "busiest": max(below.values()) if below else _UNKNOWN_BELOW,
-            "whose": _words(self._device) if self._device else "",
+            "whose": self._whose,
             "disks": f"Others may use these disks, too: {', '.join(shares)}." if below else "",
         }
 
@@ -118,21 +119,18 @@ def device_of(directory: Path) -> Device:
     return found
 
 
-def _below(device: Device) -> tuple[Device, ...]:
-    """Return the disks that carry out a device's requests; of a loop device, those that its file lies on."""
+def _below(device: Device) -> tuple[str, tuple[Device, ...]]:
+    """Say what a device is, and return the disks that carry out its requests.
+
+    Of a loop device those are the disks that its file lies on, and the words say whether its pages are kept a
+    second time.
+    """
     file = backing_file_of(device.path)
     if file is None:
-        return device.physical
+        words = f"Of {device.name}{f', {device.words}' if device.slaves else ''}."
+        return words, device.physical
     below = attempt(lambda: device_of(file.parent))
-    return () if isinstance(below, Unseen) else below.physical
-
-
-def _words(device: Device) -> str:
-    """Say what a device is; of a loop device, what its file lies on, and whether its pages are kept a second time."""
-    file = backing_file_of(device.path)
-    if file is None:
-        return f"Of {device.name}{f', {device.words}' if device.slaves else ''}."
-    below = attempt(lambda: device_of(file.parent))
-    where = "no block device" if isinstance(below, Unseen) else below.name
     through = "past the page cache" if uses_direct_io(device.path) else "through the page cache"
-    return f"Of {device.name}, a file on {where}, {through}."
+    if isinstance(below, Unseen):
+        return f"Of {device.name}, a file on no block device, {through}.", ()
+    return f"Of {device.name}, a file on {below.name}, {through}.", below.physical
