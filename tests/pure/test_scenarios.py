@@ -89,6 +89,10 @@ def test_a_scenario_without_a_session_is_refused() -> None:
     # Also where it is so in one step of the load alone.
     assert Scenarios().objection(under(9, (Step(0, 9), Step(1, 1)))) is not None
     assert Scenarios(split="transactions").objection(under(1)) is None
+    two = Scenarios.model_validate({"weights": {"select": 1, "update": 0, "insert": 1}})
+    idle = two.objection(under(1))
+    assert idle is not None
+    assert "update" not in idle.message
     reading = Scenarios.model_validate({"weights": {"select": 1, "update": 0, "insert": 0}})
     assert reading.objection(under(1)) is None
 

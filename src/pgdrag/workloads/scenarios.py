@@ -197,14 +197,15 @@ class Scenarios(Workload):
         if self.split == "transactions":
             return None
         sessions = min((step.sessions for step in load.steps), default=load.connections)
-        running = set(self.clients(sessions))
-        wanted = [number for number, weight in enumerate(self._weights) if weight > 0]
-        idle = [self.transactions[number] for number in wanted if number not in running]
+        running = {self.transactions[number] for number in self.clients(sessions)}
+        weighted = zip(self.transactions, self._weights, strict=True)
+        wanted = [name for name, weight in weighted if weight > 0]
+        idle = [name for name in wanted if name not in running]
         if not idle:
             return None
         return Objection(
             "split",
-            f'must be "transactions" where {counted(sessions, "session")} are to run {listed(self.transactions)}',
+            f'must be "transactions" where {counted(sessions, "session")} are to run {listed(wanted)}',
             f"Each session runs one scenario, and none is left for {listed(idle)}: ask for more sessions.",
         )
 
