@@ -7,7 +7,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-from pgdrag.host.process_alive import stat_fields
+from pgdrag.host.process_alive import parent_pid
+from pgdrag.host.process_sight import all_pids
 
 # Takes any file for one of the kernel's: see the fixture `any_value`.
 ANY_VALUE = 'import pgdrag.host.undo.written_value as _values; _values.PLACES = ("/",)\n'
@@ -20,12 +21,10 @@ def guardians_of(pid: int) -> list[int]:
 
     Not from that process's own directory: under hidepid there may be none of a process that has had other ids.
     """
-    others = [int(directory.name) for directory in Path("/proc").glob("[0-9]*")]
     return [
         each
-        for each in others
-        if (fields := stat_fields(each)) is not None
-        and int(fields[1]) == pid
+        for each in all_pids()
+        if parent_pid(each) == pid
         and b"_guardian_process" in Path(f"/proc/{each}/cmdline").read_bytes()
     ]
 

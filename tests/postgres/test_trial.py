@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from living import connected
 
 from pgdrag.errors import ServerError
 from pgdrag.factors.treated_workload import workload_of
@@ -198,11 +199,7 @@ def test_a_server_that_dies_under_load_is_a_crash_and_leaves_nothing(
 
 def test_a_dataset_that_was_tampered_with_makes_the_trial_invalid(bench: ServerTrialRunner) -> None:
     def tamper() -> None:
-        import psycopg
-
-        (directory,) = bench.scratch.clusters.iterdir()
-        lines = (directory / "data" / "postmaster.pid").read_text().splitlines()
-        with psycopg.connect(host=lines[4], port=lines[3], user="pgdrag", dbname="pgdrag") as db:
+        with connected(bench) as db:
             db.execute("UPDATE public.warehouse SET w_ytd = w_ytd + 1")
 
     result = run_trial(trial_of(), bench, when_measuring(tamper))
