@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
-from typing import Annotated, ClassVar, NamedTuple, TypedDict
+from typing import Annotated, ClassVar, TypedDict
 
 from pydantic import Field
 
@@ -94,11 +94,6 @@ class RungsFinding(DesignFinding):
         return self.to_previous.get(rung)
 
 
-class _Pairs(NamedTuple):
-    first: int  # before the first block
-    most: int  # in all
-
-
 class _Numbers(TypedDict):
     headline: CompareFinding | None
     rates: dict[str, Interval]
@@ -124,13 +119,14 @@ class EveryRung(Design):
     def _headlines(self) -> Sequence[Rung]:
         """Return the rungs that may be the headline: the first that this machine can have is."""
 
+    @cached_property
     def everything(self) -> tuple[Treatment, ...]:
         """Return the treatments of a block, each once, the rungs first."""
         return tuple(rung.treatment for rung in self.rungs)
 
     def ask(self) -> Block:
         """Return the next pair or the next block, each to be run once; without pairs all blocks at once."""
-        if not self._pairs:
+        if not self._most_pairs:
             return Block() if self._has_run else self._whole_block()
         following = self._next(len(self._results), is_open=self._is_open)
         return Block(following, replicates=1) if following else Block()
@@ -139,7 +135,7 @@ class EveryRung(Design):
         """Take the results; where the headline cannot be had here, another rung takes its place."""
         self._results += results
         self._has_run = True
-        if not self._pairs:
+        if not self._most_pairs:
             return
         lacking = {x.trial.treatment.name for x in self._results if x.outcome is Outcome.UNTESTABLE}
         testable = (x for x in self._headlines() if x.treatment.name not in lacking)
@@ -153,7 +149,7 @@ class EveryRung(Design):
 
     def trials_left(self) -> Forecast:
         """Return the trials still to come, whenever the headline is decided, and if it never is."""
-        if not self._pairs:
+        if not self._most_pairs:
             return super().trials_left()
         run = at = len(self._results)
         if not self._is_open:
@@ -170,18 +166,21 @@ class EveryRung(Design):
 
     def plan(self) -> str:
         """Say which pairs come first, and what follows."""
-        if not self._pairs:
+        if not self._most_pairs:
             return ""
         pairs = f"pairs of {self.rungs[0].name} and {self._target.name}"
         blocks = f"blocks of the {len(self.rungs)} {self.noun}s"
-        if len(self.everything()) > len(self.rungs):
-            blocks = f"blocks of all {len(self.everything())} treatments or of the {len(self.rungs)} {self.noun}s"
-        return f"First up to {self._pairs.first} {pairs}, until these are decided; then {blocks}, as many as {self._trials} trials allow."
+        if len(self.everything) > len(self.rungs):
+            blocks = f"blocks of all {len(self.everything)} treatments or of the {len(self.rungs)} {self.noun}s"
+        return f"First up to {self._first_pairs} {pairs}, until these are decided; then {blocks}, as many as {self._trials} trials allow."
 
     def so_far(self, results: Sequence[Result]) -> str:
         """Return how the last trial's treatment compares with the baseline by now."""
         baseline = self.rungs[0].treatment
-        if self._pairs and results[-1].trial.treatment.identity == self._target.treatment.identity:
+        if (
+            self._most_pairs
+            and results[-1].trial.treatment.identity == self._target.treatment.identity
+        ):
             interim = self._comparison.interim(results)
             words = "" if interim is None else so_far_words(interim.shown)
             return f"{words} than {baseline.name} so far" if words else ""
@@ -189,7 +188,7 @@ class EveryRung(Design):
 
     def headline(self, run: RunRecord) -> CompareFinding | None:
         """Return what the pairs of the headline show; None where there are none."""
-        if not self._pairs:
+        if not self._most_pairs:
             return None
         found = self._comparison.find(run)
         is_over = found.end is End.GOING_ON and not self.ask().treatments
@@ -264,7 +263,7 @@ class EveryRung(Design):
         return f"{start}: undecided after {pairs}; at this noise, {format_ratio(_EXAMPLE_EFFECT)} takes {takes}."
 
     def _whole_block(self) -> Block:
-        baseline, *others = self.everything()
+        baseline, *others = self.everything
         return Block((*[baseline] * self.parameters.baseline_repeats, *others))
 
     @property
@@ -274,57 +273,60 @@ class EveryRung(Design):
     @property
     def _trials(self) -> int:
         """Trials of whole blocks alone, which a run never exceeds."""
-        return self.replicates * (len(self.everything()) + self.parameters.baseline_repeats - 1)
+        return self.replicates * (len(self.everything) + self.parameters.baseline_repeats - 1)
 
     @cached_property
-    def _pairs(self) -> _Pairs | None:
-        """How many pairs there may be; None where too few to decide anything."""
+    def _first_pairs(self) -> int:
+        """Pairs before the first block, where there are pairs at all."""
         room = self._trials - len(self.rungs)  # for one block at least
         first = min(int(self.parameters.headline * self._trials), room) // 2
-        if first < 1 or len(self.rungs) < 2:
-            return None
+        return max(first, 0) if len(self.rungs) > 1 else 0
+
+    @cached_property
+    def _most_pairs(self) -> int:
+        """Pairs if the headline is never decided; 0 where these are too few to decide anything."""
         run = most = 0
-        while block := self._next(run, is_open=True, first=first):
-            run, most = run + len(block), most + (self._target.treatment in block)
-        return _Pairs(first, min(most, MOST_PAIRS)) if most >= ORDER_PAIRS else None
+        while self._first_pairs and (block := self._next(run, is_open=True)):
+            run, most = run + len(block), most + 1  # each of these blocks has both sides
+        return min(most, MOST_PAIRS) if most >= ORDER_PAIRS else 0
 
     @cached_property
     def _comparison(self) -> Compare:
-        assert self._pairs is not None, "a study of blocks alone compares nothing"
-        rules = CompareParameters(max_pairs=self._pairs.most)
+        assert self._most_pairs, "a study of blocks alone compares nothing"
+        rules = CompareParameters(max_pairs=self._most_pairs)
         return Compare((self.rungs[0], self._target), rules)
 
     @property
     def _is_open(self) -> bool:
         return bool(self._comparison.ask().treatments)
 
-    def _next(self, run: int, *, is_open: bool, first: int | None = None) -> tuple[Treatment, ...]:
+    def _blocks(self, *, is_open: bool) -> list[tuple[Treatment, ...]]:
+        """Return the blocks that may follow the first pairs, the largest first."""
+        # What is known need not be run again; the baseline ties a block to the others.
+        rungs = tuple(
+            rung.treatment
+            for rung in self.rungs
+            if is_open or rung.treatment is not self._target.treatment
+        )
+        has_more = len(self.everything) > len(self.rungs)
+        return [one for one in ((self.everything, rungs) if has_more else (rungs,)) if len(one) > 1]
+
+    def _next(self, run: int, *, is_open: bool) -> tuple[Treatment, ...]:
         """Return the next pair or block: a pair, the largest block that fits, or a pair while the headline is open.
 
         Args:
             run: trials run so far.
             is_open: the headline is not decided.
-            first: pairs before the first block, where that is not known yet.
         """
-        if first is None:
-            first = 0 if self._pairs is None else self._pairs.first
-        left = self._trials - run
-        if is_open and run < 2 * first:
+        if is_open and run < 2 * self._first_pairs:
             return self._pair
-        every, rungs = self.everything(), tuple(rung.treatment for rung in self.rungs)
-        # What is known need not be run again; the baseline ties a block to the others.
-        if not is_open:
-            rungs = tuple(one for one in rungs if one is not self._target.treatment)
-        has_more = len(every) > len(self.rungs)
-        for block in (every, rungs) if has_more else (rungs,):
-            if 1 < len(block) <= left:
-                return block
-        return self._pair if is_open and left > 1 else ()
+        may_follow = [*self._blocks(is_open=is_open), *([self._pair] if is_open else [])]
+        return next((one for one in may_follow if len(one) <= self._trials - run), ())
 
     def _end_after(self, run: int) -> int:
-        """Return the trials in all of a run whose headline is decided after so many."""
-        while block := self._next(run, is_open=False):
-            run += len(block)
+        """Return how many trials a run has in all whose headline is decided after `run` of them."""
+        for block in self._blocks(is_open=False):
+            run += max(self._trials - run, 0) // len(block) * len(block)
         return run
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, NamedTuple
 
 from pydantic import Field
@@ -123,6 +124,7 @@ class Ladder(EveryRung):
     def _headlines(self) -> Sequence[Rung]:
         return self.rungs[:0:-1]
 
+    @cached_property
     def everything(self) -> tuple[Treatment, ...]:
         """Return every rung's treatment, then what shows single changes and is no rung."""
         given, arms = self.parameters, _arms(self.rungs)
@@ -130,7 +132,7 @@ class Ladder(EveryRung):
         wanted += [arm.without for arm in arms if given.without]
         known = {rung.treatment.identity for rung in self.rungs}
         further = {one.identity: one for one in wanted if one.identity not in known}
-        return (*super().everything(), *further.values())
+        return (*(rung.treatment for rung in self.rungs), *further.values())
 
     def find(self, run: RunRecord) -> LadderFinding | None:
         """Return what pairs, blocks and single changes show; None without pairs where the ladder has its rungs alone."""
