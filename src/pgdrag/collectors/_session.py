@@ -136,13 +136,12 @@ def extension_schemas(observer: Observer, names: Sequence[str]) -> dict[str, str
 
 @contextmanager
 def making_extensions(
-    cluster: Cluster, names: Sequence[str], *, first: str = "", dbname: str = ""
+    cluster: Cluster, names: Sequence[str], *, dbname: str = ""
 ) -> Iterator[psycopg.Connection]:
     """Yield a session that has made extensions.
 
     Args:
         names: of the extensions.
-        first: a statement before.
         dbname: where, if not in the workload's database.
 
     Raises:
@@ -157,7 +156,7 @@ def making_extensions(
             connection.execute("SET statement_timeout = '15s'")
             connection.execute("SET default_transaction_read_only = off")
             connection.execute("SET client_min_messages = warning")
-            connection.execute(first.encode())
+            connection.execute(QUIET.encode())
             # In the workload's database it is there, and nobody else's.
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {EXTENSIONS_SCHEMA}".encode())
             for name in names:

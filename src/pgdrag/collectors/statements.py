@@ -36,9 +36,6 @@ SELECT quote_ident(nspname)
   FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
  WHERE extname = 'pg_stat_statements'
 """
-_UNTRACKED = "SET pg_stat_statements.track = 'none'"
-
-
 _DRAWN = (
     Drawn(CALLS, "calls of statements", "1/s", ("calls",)),
     Drawn(ROWS, "rows that statements returned or changed", "1/s", ("rows",)),
@@ -189,9 +186,7 @@ def _view(observer: Observer, database: int) -> Iterator[_View]:
     if found := observer.query(_SCHEMA):
         yield _View(observer, f"{found[0][0]}.{EXTENSION}", database)
         return
-    with making_extensions(
-        observer.cluster, [EXTENSION], first=_UNTRACKED, dbname=_MAINTENANCE
-    ) as made:
+    with making_extensions(observer.cluster, [EXTENSION], dbname=_MAINTENANCE) as made:
         reader = Observer(observer.cluster, made)
         observer.own_sessions.add(reader.backend_pid)
         yield _View(reader, f"{reader.query(_SCHEMA)[0][0]}.{EXTENSION}", database)
