@@ -26,7 +26,7 @@ def claims(
 ) -> None:
     """List what was published, and what became of it here.
 
-    Each claim is answered by the newest run of the experiment on this journal that can answer it. Claims that were added
+    Each claim is answered by the newest run of the experiment in this journal that can answer it. Claims that were added
     or changed since that run are answered, too.
     """
     from pgdrag.cli.place import open_journal, stdout

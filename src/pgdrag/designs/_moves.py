@@ -44,8 +44,8 @@ class Move:
     false_rate: float
 
     @property
-    def sureness(self) -> float:
-        """How many standard errors it is away from no move."""
+    def t_ratio(self) -> float:
+        """Its distance from no change, in standard errors."""
         return abs(self.more.center) / self.more.se
 
 
@@ -174,4 +174,4 @@ def _at_least(noise: Noise) -> Noise:
 
 
 def _ranked(moves: Iterable[Move]) -> tuple[Move, ...]:
-    return tuple(sorted(moves, key=lambda one: one.sureness, reverse=True))
+    return tuple(sorted(moves, key=lambda one: one.t_ratio, reverse=True))

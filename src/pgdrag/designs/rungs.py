@@ -1,8 +1,8 @@
-"""What does each rung do by itself, upon the baseline alone? And what a ladder does alike: its headline, then its rungs.
+"""How does a design over the rungs run? Its headline first, in pairs; then every rung, in blocks. Also: one at a time.
 
 A study has a headline: one treatment against the baseline. Where there are trials enough, pairs of these two
 come first, compared as `compare` compares its arms, until they are decided or their part of the trials is
-used; then blocks of all treatments, in what is left. A run has never more trials than whole blocks alone would.
+used; then blocks of all treatments, in what is left. A run never takes more trials than whole blocks alone would.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _EXAMPLE_EFFECT = 1.2
 class RungsParameters(DesignParameters):
     """Parameters of a design over the rungs."""
 
-    # Runs of before had whole blocks only, and are resumed as such.
+    # Runs stored before this parameter existed had whole blocks only, and resume that way.
     unstored: ClassVar[Mapping[str, object]] = {"headline": 0.0}
 
     baseline_repeats: Annotated[int, Field(ge=1, le=10)] = Field(
@@ -65,7 +65,7 @@ class RungsParameters(DesignParameters):
 
 @dataclass(frozen=True)
 class RungsFinding(DesignFinding):
-    """What a study found whose headline was decided first.
+    """What pairs and blocks show together.
 
     Attributes:
         headline: the comparison of the pairs; None where there were none.
@@ -117,7 +117,7 @@ class EveryRung(Design):
 
     @abstractmethod
     def _headlines(self) -> Sequence[Rung]:
-        """Return the rungs that may be the headline: the first that this machine can have is."""
+        """Return the candidates for the headline, best first; the first that this machine can test is used."""
 
     @cached_property
     def everything(self) -> tuple[Treatment, ...]:
@@ -132,7 +132,7 @@ class EveryRung(Design):
         return Block(following, replicates=1) if following else Block()
 
     def tell(self, results: Sequence[Result]) -> None:
-        """Take the results; where the headline cannot be had here, another rung takes its place."""
+        """Take the results; if the headline cannot be tested here, the next candidate replaces it."""
         self._results += results
         self._has_run = True
         if not self._most_pairs:
@@ -148,7 +148,7 @@ class EveryRung(Design):
             self._comparison.tell(self._results)
 
     def trials_left(self) -> Forecast:
-        """Return the trials still to come, whenever the headline is decided, and if it never is."""
+        """Return the fewest and the most trials still to come, whenever the headline is decided, or if it never is."""
         if not self._most_pairs:
             return super().trials_left()
         run = at = len(self._results)
@@ -225,9 +225,9 @@ class EveryRung(Design):
             for found, before in ((to_baseline, baseline), (to_previous, previous)):
                 compared = fitted.compare(before.treatment.name, name)
                 if rung is self._target and before is baseline and known is not None:
-                    # Pairs that all had one order say nothing, whatever they measured: no analysis could decide.
-                    is_mute = math.isinf(known.detectable) and compared is not None
-                    compared = compared if is_mute else known
+                    # Pairs all run in the same order cannot decide anything: use the fit of all trials.
+                    is_undecidable = math.isinf(known.detectable) and compared is not None
+                    compared = compared if is_undecidable else known
                 if compared is not None:
                     found[rung.name] = compared
             if self.is_cumulative and one.rates:
@@ -248,7 +248,7 @@ class EveryRung(Design):
         if found.verdict is not Verdict.INCONCLUSIVE:
             return f"{start}: decided by {pairs}."
         if math.isinf(found.detectable) and len(found.pairs) >= ORDER_PAIRS:
-            return f"{start}: the same one came first in all {pairs}, so that these decide nothing."
+            return f"{start}: the same side ran first in all {pairs}, so they cannot decide it."
         if found.pair_log_sd is None or found.detectable <= _EXAMPLE_EFFECT:
             return f"{start}: undecided after {pairs}."
         rules = self._comparison.parameters

@@ -381,11 +381,11 @@ class Screening:
     def _find_movers(self) -> Iterator[Request]:
         """Try each change of the groups that move anything, and those that seem to move it once more.
 
-        The surest first: a budget may end the run.
+        The most significant first, because a budget may end the run.
         """
         yield from self._repeat_movers()
         movers = {at: moved[0] for at, moved in self._moves().items() if moved and len(at[1]) > 1}
-        for side, group in sorted(movers, key=lambda at: movers[at].sureness, reverse=True):
+        for side, group in sorted(movers, key=lambda at: movers[at].t_ratio, reverse=True):
             yield from self._compare(side, self._divide(side, [group]))
             yield from self._repeat_movers()
 

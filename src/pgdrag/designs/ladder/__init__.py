@@ -270,8 +270,8 @@ class _Finder:
     ) -> RungChange:
         alone, with_others = map(self._compare, ways)
         # Parts of what does not differ significantly from nothing say nothing.
-        is_whole_told = whole is not None and whole.is_significant
-        parts = [self._fit.part(x, self._whole) if is_whole_told else None for x in ways]
+        is_whole_significant = whole is not None and whole.is_significant
+        parts = [self._fit.part(x, self._whole) if is_whole_significant else None for x in ways]
         label = Label.UNTESTABLE if arm.alone.name in self._untestable else label
         return RungChange(
             rung=arm.rung.name,
@@ -284,7 +284,7 @@ class _Finder:
             with_others=with_others,
             alone_part=parts[0],
             with_others_part=parts[1],
-            carries=is_whole_told and all(map(self._is_much, ways)),
+            carries=is_whole_significant and all(map(self._is_much, ways)),
             detectable=max((x.detectable for x in (alone, with_others) if x), default=math.inf),
         )
 

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from pgdrag.findings.claim_kinds._sides import why_untestable
 from pgdrag.findings.claims import judged
 from pgdrag.findings.values import Answer
-from pgdrag.findings.wording import published_words, slowdown_words
+from pgdrag.findings.wording import published_size, published_words, slowdown_words
 from pgdrag.model.claims import Answered, StatedClaim
 from pgdrag.stats.counts import Tally, exact_rate
 from pgdrag.stats.interval import Interval
@@ -68,8 +68,8 @@ class SlowdownClaim(StatedClaim):
         nearest = min(max(comparison.slowdown.center, published.low), published.high)
         answer, why = judged(nearest if math.isfinite(nearest) else published.center, comparison)
         if published.low < published.high:
-            low, high = published_words(published.low), published_words(published.high)
-            why += f" ({self.commits} commits are {low.partition(' ')[0]} to {high})"
+            low, high = published_size(published.low), published_words(published.high)
+            why += f" ({self.commits} commits are {low} to {high})"
         return Answered(answer, why, found)
 
     def _published(self) -> Interval:

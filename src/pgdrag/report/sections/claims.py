@@ -55,9 +55,7 @@ def _table(findings: Findings, claims: Sequence[AnsweredClaim]) -> Table:
         "Answer": lambda x: Cell(answer_words(x.answer), tone=answer_tone(x.answer)),
     }
     if study.sources:
-        columns["Source"] = lambda x: (
-            study.sources[x.source].words if x.source in study.sources else study.source.words
-        )
+        columns["Source"] = lambda x: study.sources.get(x.source, study.source).words
     return table_of("Every published figure and its answer", claims, columns)
 
 
