@@ -7,7 +7,7 @@ them, in time that the workload pays for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -152,21 +152,26 @@ def parse(pages: Sequence[bytes], blocks: Sequence[int]) -> Pages:
         found: Numbers = np.count_nonzero(is_there & (state == wanted), axis=1)
         return found
 
-    chain: tuple[ChainLink, ...] = ()
+    chain: list[ChainLink] = []
     if len(begins):
         of_page = np.flatnonzero(page[begins] == _last_of_largest(longest))
         chosen = of_page[lengths[of_page].argmax()]
-        versions = _Versions(
-            place, xmin, xmax, next_block, next_place, flags2, is_newest, following
-        )
         at = int(begins[chosen])
-        links = versions.chain(at, most)
         if (by := int(begin_at[chosen])) >= 0:
-            links = (
-                ChainLink(by + 1, "redirect", int(numbers[page[at]]), int(place[at]) + 1),
-                *links,
+            link = ChainLink(by + 1, "redirect", int(numbers[page[at]]), int(place[at]) + 1)
+            chain.append(link)
+        for _ in range(int(lengths[chosen])):
+            link = ChainLink(
+                line_pointer=int(place[at]) + 1,
+                state="live" if is_newest[at] else "old",
+                next_block=int(next_block[at]),
+                next_line_pointer=int(next_place[at]) + 1,
+                xmin=int(xmin[at]),
+                xmax=int(xmax[at]),
+                is_heap_only=bool(flags2[at] & _HEAP_ONLY),
             )
-        chain = tuple(links)
+            chain.append(link)
+            at = int(following[at])
 
     row_bytes = (pointers >> 17)[page, place].astype(np.int64)
     stored = -(-row_bytes // _ALIGNMENT) * _ALIGNMENT + _POINTER_BYTES
@@ -182,38 +187,8 @@ def parse(pages: Sequence[bytes], blocks: Sequence[int]) -> Pages:
         chains=per_page(page[begins]),
         steps=per_page(page[begins], lengths),
         longest=longest,
-        longest_chain=chain,
+        longest_chain=tuple(chain),
     )
-
-
-@dataclass(frozen=True)
-class _Versions:
-    """Stored versions, an element each: places from 0, and the version that follows each in its chain, or -1."""
-
-    place: Numbers
-    xmin: Numbers
-    xmax: Numbers
-    next_block: Numbers
-    next_place: Numbers
-    flags2: Numbers
-    is_newest: NDArray[np.bool_]
-    following: Numbers
-
-    def chain(self, at: int, most: int) -> Iterable[ChainLink]:
-        """Yield a chain from a version on; of a damaged page, which may go round in a circle, no more than `most`."""
-        for _ in range(most):
-            if at < 0:
-                return
-            yield ChainLink(
-                line_pointer=int(self.place[at]) + 1,
-                state="live" if self.is_newest[at] else "old",
-                next_block=int(self.next_block[at]),
-                next_line_pointer=int(self.next_place[at]) + 1,
-                xmin=int(self.xmin[at]),
-                xmax=int(self.xmax[at]),
-                is_heap_only=bool(self.flags2[at] & _HEAP_ONLY),
-            )
-            at = int(self.following[at])
 
 
 def _last_of_largest(numbers: Numbers) -> int:

@@ -184,9 +184,7 @@ def _operational_speeds(treatments: Treatments) -> Fit:
 
 def _total_claim(one: Compared) -> ClaimFinding | None:
     here, baseline = one.trials, one.baseline
-    # A level that the baseline lacks as well is no part of what is compared.
-    common = set(baseline.rung.treatment.levels)
-    changed = [level for level in here.rung.treatment.levels if level not in common]
+    changed = levels.changed(here.rung.treatment.levels, baseline.rung.treatment.levels)
     lacking = levels.untested([*changed, *here.rung.added], here.applied)
     why = why_untestable(here, baseline, lacking)
     return answer_total(baseline.rung.claim, here.rung.claim, one.to_baseline, why_untestable=why)

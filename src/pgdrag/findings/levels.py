@@ -13,6 +13,11 @@ from pgdrag.findings.compared import Compared, Treatments
 from pgdrag.model import Applied, Level, Rung
 
 
+def changed(here: Sequence[Level], before: Sequence[Level]) -> list[Level]:
+    """Return the levels that are compared: one that both sides have is not."""
+    return [level for level in here if level not in before]
+
+
 def untested(levels: Sequence[Level], applied: Sequence[Applied]) -> tuple[str, ...]:
     """Say which of the levels could not be set, and why: `io_workers (unknown before 18)`."""
     wanted = {level.factor for level in levels}

@@ -9,7 +9,7 @@ from html import escape
 from pgdrag.english import counted
 from pgdrag.model.recordings import ChainLink, HotChain
 from pgdrag.report import svg
-from pgdrag.units import format_duration
+from pgdrag.report.series_words import moment_words
 
 _HEAD, _ROW, _GAP = 24, 20, 10  # heights
 _SQUARE, _TEXT = 12, 22  # of a line: its state's square, and where its words begin, in pixels
@@ -53,8 +53,7 @@ def chain_text(chains: Sequence[HotChain]) -> str:
 
 
 def _heading(chain: HotChain) -> str:
-    moment = "before the window" if chain.at_s < 0 else f"at {format_duration(chain.at_s)}"
-    return f"{moment}, page {chain.block:,}: {counted(chain.versions, 'version')}"
+    return f"{moment_words(chain.at_s)}, page {chain.block:,}: {counted(chain.versions, 'version')}"
 
 
 def _lines(chain: HotChain) -> Iterator[_Line]:

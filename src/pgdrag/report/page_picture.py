@@ -13,7 +13,8 @@ import numpy as np
 from pgdrag.english import counted
 from pgdrag.model.recordings import PageStrip
 from pgdrag.report import svg
-from pgdrag.units import format_duration, format_number
+from pgdrag.report.series_words import moment_words
+from pgdrag.units import format_number
 
 # From below: the class, what it stands for, and its sign where it is drawn in characters.
 STATES = {
@@ -141,13 +142,12 @@ def _frame(top: float, height: float, width: float, columns: int, inside: str) -
 
 def _words(strip: PageStrip) -> tuple[str, str]:
     """Say when and how much was read; and of a page its two most frequent states, and what is free."""
-    moment = "before the window" if strip.at_s < 0 else f"at {format_duration(strip.at_s)}"
     read = "" if strip.pages_read == strip.pages else f"{strip.pages_read:,} of "
     means = {state: float(np.mean(getattr(strip, state))) for state in STATES}
     ranked = sorted(means, key=lambda state: -means[state])[:2]
     content = [f"{format_number(round(means[x], 1))} {x}" for x in ranked if means[x] >= 0.05]
     free = float(np.mean(strip.free_bytes)) / strip.page_bytes
     return (
-        f"{moment}, {read}{counted(strip.pages, 'page')}",
+        f"{moment_words(strip.at_s)}, {read}{counted(strip.pages, 'page')}",
         ", ".join([*content, f"{100 * free:.0f} % free"]),
     )

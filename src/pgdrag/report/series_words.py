@@ -29,6 +29,11 @@ def value_words(value: float, unit: SeriesUnit) -> str:
             return format_number(value)
 
 
+def moment_words(at_s: float) -> str:
+    """Say when of the window something was read: `at 2.5 s`."""
+    return "before the window" if at_s < 0 else f"at {format_duration(at_s)}"
+
+
 def spark(values: Sequence[float | None], *, highest: float | None = None) -> str:
     """Return values in at most 40 characters, the mean of neighbours in each; a blank where there is none.
 

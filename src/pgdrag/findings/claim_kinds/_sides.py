@@ -17,8 +17,7 @@ def why_untestable(treatments: Treatments, at: str, than: str = "") -> str:
     before = treatments.get(than) if than else treatments.all[0]
     if here is None or before is None:
         return f"this run has no {than if here else at}"
-    # A level that the other side lacks as well is no part of what is compared.
-    common = set() if here is before else set(before.trials.rung.treatment.levels)
-    changed = [x for x in here.trials.rung.treatment.levels if x not in common]
+    common = () if here is before else before.trials.rung.treatment.levels
+    changed = levels.changed(here.trials.rung.treatment.levels, common)
     lacking = levels.untested(changed, here.trials.applied)
     return why_rungs_are_untestable(here.trials, before.trials, lacking)
