@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import psycopg
-import pytest
 
-from pgdrag.host.process_alive import parent_pid, wait_until
-from pgdrag.host.process_sight import has_ptrace, hides_processes
+from pgdrag.host.process_alive import has_ended, wait_until
+from pgdrag.host.process_sight import seeing_as
+from pgdrag.host.server_user import ServerUser
 from pgdrag.servers.cluster import Cluster
 from pgdrag.trial import ServerTrialRunner
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process still runs; one that only waits to be reaped does not."""
-    if hides_processes():
-        pytest.skip("/proc hides processes here (hidepid)")
-    return parent_pid(pid) is not None
+    """Whether a process still runs, in sight or not; one that only waits to be reaped does not."""
+    return not has_ended(pid)
 
 
-def memory_maps(pid: int) -> list[str]:
-    """What a server's process has mapped, a line each."""
-    if os.geteuid() == 0 and not has_ptrace():
-        pytest.skip("root may not look at other users' processes here (CAP_SYS_PTRACE)")
-    return Path(f"/proc/{pid}/maps").read_text().splitlines()
+def memory_maps(pid: int, data_directory: Path) -> list[str]:
+    """What a process of a server has mapped, a line each: seen as its user, as root of a container may not see it."""
+    place = data_directory.stat()
+    with seeing_as(ServerUser("", place.st_uid, place.st_gid)):
+        return Path(f"/proc/{pid}/maps").read_text().splitlines()
 
 
 def reload(cluster: Cluster) -> None:

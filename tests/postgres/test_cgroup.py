@@ -21,6 +21,7 @@ from pgdrag.factors._devices import disk_under
 from pgdrag.factors.cgroup import Cgroup
 from pgdrag.host.control_groups import PREFIX, hierarchies, hierarchy_with, members, new_name
 from pgdrag.host.process_alive import wait_until
+from pgdrag.host.process_sight import seeing_as
 from pgdrag.host.spawn import NOT_STARTED, run, spawn
 from pgdrag.host.undo import UndoJournal
 from pgdrag.host.undo.created import ControlGroup
@@ -58,7 +59,9 @@ def left_over() -> set[Path]:
 
 def groups_of(cluster: Cluster) -> set[Path]:
     assert MEMORY is not None
-    found = {MEMORY.group_of(x.pid) for x in cluster.server_pids()}
+    pids = [x.pid for x in cluster.server_pids()]
+    with seeing_as(cluster.user):
+        found = {MEMORY.group_of(pid) for pid in pids}
     return {group for group in found if group is not None}
 
 
@@ -122,7 +125,8 @@ def test_the_disk_under_the_data_is_limited_for_the_server_alone(cluster: Cluste
             assert applied.how.startswith("through version 1 of control groups (blkio.throttle.")
         number = disk.device.number
         assert cluster.postmaster_pid is not None
-        assert io_limits(cluster.postmaster_pid, number) == {"rbps": 900 << 20, "wiops": 9000}
+        limits = io_limits(cluster.postmaster_pid, number, cluster.user)
+        assert limits == {"rbps": 900 << 20, "wiops": 9000}
         assert io_limits(os.getpid(), number) == {}
     finally:
         factor.undo(cluster)

@@ -137,7 +137,7 @@ def throttled(pid: int) -> int:
 
 def test_a_server_without_a_limit_is_not_said_to_be_held_back(shared_cluster: Cluster) -> None:
     assert shared_cluster.postmaster_pid is not None
-    if throttling(shared_cluster.postmaster_pid):
+    if throttling(shared_cluster.postmaster_pid, shared_cluster.user):
         pytest.skip("this machine's processors are limited")
     with watching(Host(), shared_cluster) as watch:
         pass
@@ -224,7 +224,7 @@ def process_in_groups(
     for name, text in files.items():
         (root / "cgroup" / name).parent.mkdir(parents=True, exist_ok=True)
         (root / "cgroup" / name).write_text(text)
-    monkeypatch.setattr(cgroups, "PROC", root / "proc")
+    monkeypatch.setattr("pgdrag.collectors._proc.PROC", root / "proc")
     monkeypatch.setattr(cgroups, "CGROUPS", root / "cgroup")
 
 

@@ -768,7 +768,7 @@ def shared_memory_of(cluster: Cluster) -> list[str]:
     [postmaster, *_] = server_processes(
         cluster.data_directory, cluster.binaries.postgres, cluster.user
     )
-    maps = memory_maps(postmaster.pid)
+    maps = memory_maps(postmaster.pid, cluster.data_directory)
     posix = {line.split()[5] for line in maps if "/dev/shm/PostgreSQL." in line}
     sysv = {f"sysv {line.split()[4]}" for line in maps if "/SYSV" in line}
     return sorted(posix | sysv)

@@ -89,13 +89,13 @@ def kill(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-def memory_of(pid: int) -> list[Path]:
-    maps = memory_maps(pid)
+def memory_of(pid: int, directory: str) -> list[Path]:
+    maps = memory_maps(pid, Path(directory, "data"))
     return [Path(line.split()[5]) for line in maps if "/dev/shm/PostgreSQL." in line]
 
 
-def sysv_of(pid: int) -> str:
-    [line] = [x for x in memory_maps(pid) if "/SYSV" in x]
+def sysv_of(pid: int, directory: str) -> str:
+    [line] = [x for x in memory_maps(pid, Path(directory, "data")) if "/SYSV" in x]
     return line.split()[4]
 
 
@@ -104,9 +104,9 @@ def sysv_segments() -> list[str]:
 
 
 def test_servers_die_with_the_process_that_started_them(hold: Hold, scratch_root: Path) -> None:
-    with hold(scratch_root) as (process, [_, _, *pids]):
+    with hold(scratch_root) as (process, [directory, _, *pids]):
         postmaster, *children = [int(pid) for pid in pids]
-        memory, sysv = memory_of(postmaster), sysv_of(postmaster)
+        memory, sysv = memory_of(postmaster, directory), sysv_of(postmaster, directory)
         assert memory
         kill(process)
         assert wait_until(lambda: not any(map(is_alive, [postmaster, *children])), 20)
@@ -137,7 +137,7 @@ def test_a_sweep_ends_a_server_that_survived_its_owner_and_frees_its_memory(
 ) -> None:
     with hold(scratch_root) as (process, [directory, _, *pids]):
         postmaster, *children = [int(pid) for pid in pids]
-        memory, sysv = memory_of(postmaster), sysv_of(postmaster)
+        memory, sysv = memory_of(postmaster, directory), sysv_of(postmaster, directory)
         os.kill(postmaster, signal.SIGSTOP)  # deaf to the signal of its owner's death
         kill(process)
         assert is_alive(postmaster)
@@ -160,10 +160,10 @@ def test_memory_that_only_the_control_segment_names_is_freed(
           FOR i IN 1..1500 LOOP EXECUTE format('CREATE TABLE t%s ()', i); END LOOP;
         END $$;
         SELECT pg_stat_force_next_flush()"""
-    with hold(scratch_root, many) as (process, [_, _, *pids]):
+    with hold(scratch_root, many) as (process, [directory, _, *pids]):
         postmaster, *children = [int(pid) for pid in pids]
-        memory = {path for child in children for path in memory_of(child)}
-        assert memory > set(memory_of(postmaster))
+        memory = {path for child in children for path in memory_of(child, directory)}
+        assert memory > set(memory_of(postmaster, directory))
         os.kill(postmaster, signal.SIGSTOP)
         kill(process)
         [sentence] = sweep(Scratch.open(scratch_root))
@@ -214,7 +214,7 @@ def test_the_memory_of_another_cluster_is_not_freed(
     theirs = (running_cluster.data_directory / "postmaster.pid").read_text()
     pid = running_cluster.postmaster_pid
     assert pid is not None
-    sysv = sysv_of(pid)
+    sysv = sysv_of(pid, str(running_cluster.directory))
     os.kill(pid, signal.SIGSTOP)  # else it may mourn its children, and begin anew with other memory
     for each in running_cluster.server_pids()[::-1]:
         send_signal(each.pid, signal.SIGKILL)  # it may have ended with its siblings

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,15 +15,26 @@ from hypothesis import given
 from hypothesis.strategies import dictionaries, integers, sampled_from
 
 import pgdrag.collectors._proc as proc
-from pgdrag.collectors import Amounts, Metric, Observer, Unseen, Window, observation_names
+from pgdrag.collectors import (
+    Amounts,
+    Collector,
+    Metric,
+    Observer,
+    Unseen,
+    Window,
+    observation_names,
+)
+from pgdrag.collectors._cgroups import throttling
 from pgdrag.collectors._metric import most_named, of_kind, total
-from pgdrag.collectors._proc import read_io, read_ticks, server_total
+from pgdrag.collectors._proc import Gone, read_io, read_ticks, server_total
 from pgdrag.collectors.counters import Drawn, growth
-from pgdrag.collectors.processes import Cpu, ShareSampler
+from pgdrag.collectors.host import Host
+from pgdrag.collectors.processes import Cpu, Overhead, Reads, Schedule, ShareSampler
 from pgdrag.model import Observation
 
 FIVE_IN_TEN_SECONDS = Window(elapsed_s=10, committed=5, started_unix_s=100, finished_unix_s=110)
 NOTHING_COMMITTED = Window(elapsed_s=10, committed=0, started_unix_s=100, finished_unix_s=110)
+HIDDEN = "/proc hides the server's processes from this user (hidepid); it takes CAP_SYS_PTRACE"
 NAMES = sampled_from(["a", "b", "c"])
 
 
@@ -210,7 +225,7 @@ def test_the_total_does_not_depend_on_who_has_ended(fake_proc: FakeProc) -> None
 def test_calls_are_told_apart_by_kind_from_the_samplers_start_on(fake_proc: FakeProc) -> None:
     fake_proc.put(7, "postgres: checkpointer ", 1000)
     fake_proc.spawn(7)
-    sampler = ShareSampler(1, without=-1)
+    sampler = ShareSampler(1, nullcontext, without=-1)
     fake_proc.put(7, "postgres: checkpointer ", 1004)
     fake_proc.put(8, "postgres: prod: autovacuum worker db", 50)
     fake_proc.put(9, "postgres: prod: me db [local] idle", 3)
@@ -222,7 +237,7 @@ def test_calls_are_told_apart_by_kind_from_the_samplers_start_on(fake_proc: Fake
 def test_a_number_that_another_process_got_loses_neither_account(fake_proc: FakeProc) -> None:
     fake_proc.put(7, "postgres: checkpointer ", 1000)
     fake_proc.spawn(7)
-    sampler = ShareSampler(1, without=-1)
+    sampler = ShareSampler(1, nullcontext, without=-1)
     fake_proc.put(7, "postgres: me db [local] idle", 5)
     found = sampler.stop()
     assert sum(io["read_calls"] for io in found.values()) == 5
@@ -231,7 +246,7 @@ def test_a_number_that_another_process_got_loses_neither_account(fake_proc: Fake
 def test_a_server_that_vanishes_ends_the_sampler_with_what_it_saw(fake_proc: FakeProc) -> None:
     fake_proc.put(7, "postgres: checkpointer ", 1000)
     fake_proc.spawn(7)
-    sampler = ShareSampler(1, without=-1)
+    sampler = ShareSampler(1, nullcontext, without=-1)
     (fake_proc.root / "1" / "task" / "1" / "children").unlink()
     assert set(sampler.stop()) <= {"checkpointer"}
 
@@ -240,6 +255,91 @@ def test_a_host_without_accounts_is_named(fake_proc: FakeProc) -> None:
     (fake_proc.root / "self" / "io").unlink()
     with pytest.raises(Unseen, match="does not account I/O by process"):
         read_io(4711)
+
+
+@pytest.fixture(params=["living", "dead, not yet reaped", "gone"])
+def process(request: pytest.FixtureRequest) -> Iterator[tuple[int, bool]]:
+    """A process, and whether it has ended."""
+    with subprocess.Popen(["sleep", "60"]) as child:
+        if request.param != "living":
+            child.kill()
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        if request.param == "gone":
+            child.wait()
+        yield child.pid, request.param != "living"
+        child.kill()
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (FileNotFoundError, HIDDEN),
+        (ProcessLookupError, HIDDEN),
+        (
+            PermissionError,
+            "this user may not read /proc/PID/io of the server's processes; it takes CAP_SYS_PTRACE",
+        ),
+    ],
+)
+def test_only_what_has_ended_is_gone_and_what_is_not_shown_is_unseen(
+    error: type[OSError],
+    reason: str,
+    process: tuple[int, bool],
+    fake_proc: FakeProc,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its own user may not read the account of one that ends; hidepid shows nothing of one that lives."""
+
+    def refuse(*_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(os, "open", refuse)
+    pid, is_over = process
+    with pytest.raises(Unseen) as raised:
+        read_io(pid)
+    assert isinstance(raised.value, Gone) is is_over
+    assert raised.value.reason == ("the server's process is gone" if is_over else reason)
+
+
+@pytest.mark.parametrize("kind", [Cpu, Reads, Schedule, Overhead])
+def test_of_a_server_out_of_sight_each_value_is_missing_with_its_reason(
+    kind: type[Collector], fake_proc: FakeProc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("stat", "schedstat"):
+        (fake_proc.root / "self" / name).touch()
+    observations = looked_at(kind(), monkeypatch).observations(FIVE_IN_TEN_SECONDS)
+    assert {(one.value, one.missing) for one in observations} == {(None, HIDDEN)}
+
+
+def test_of_control_groups_out_of_sight_none_is_said_not_to_limit_the_server(
+    fake_proc: FakeProc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fake_proc.root / "self" / "cgroup").touch()
+    observations = looked_at(Host(), monkeypatch).observations(FIVE_IN_TEN_SECONDS)
+    hidden = {one.name for one in observations if one.missing == HIDDEN}
+    assert hidden >= {"cpu_throttled_share", "memory_limit_bytes", "storage_reads_limit_per_s"}
+    assert all("no control group" not in one.missing for one in observations)
+    (fake_proc.root / "self" / "cgroup").unlink()
+    with pytest.raises(Unseen, match="this kernel has no control groups"):
+        throttling(os.getpid())
+
+
+def looked_at(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> Collector:
+    """Return a collector that looked at a server that lives, and of which /proc shows nothing."""
+
+    def answer(*_: object) -> object:
+        raise Unseen("nobody answers")
+
+    monkeypatch.setattr(Observer, "query", answer)
+    own = os.getpid()
+    cluster: Any = SimpleNamespace(postmaster_pid=own, user=None, data_directory=Path("/"))
+    info = SimpleNamespace(server_version=180006, backend_pid=own)
+    connection: Any = SimpleNamespace(autocommit=True, info=info)
+    observer = Observer(cluster, connection)
+    collector.before(observer)
+    collector.sample(observer)
+    collector.after(observer)
+    return collector
 
 
 def stat(root: Path, pid: int, own: tuple[int, int], children: tuple[int, int] = (0, 0)) -> None:

@@ -109,5 +109,25 @@ def test_a_process_that_is_gone_or_only_to_be_reaped_has_no_fields():
         process.stdout.read()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert process_alive.stat_fields(process.pid) is None
+        assert process_alive.has_ended(process.pid)
     assert process_alive.stat_fields(process.pid) is None
+    assert process_alive.has_ended(process.pid)
+    assert not process_alive.has_ended(os.getpid())
     assert int(process_alive.stat_fields(os.getpid())[1]) == os.getppid()
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError, PermissionError])
+def test_a_process_that_proc_hides_has_not_ended(error, monkeypatch):
+    """As with hidepid=2, and with hidepid=1."""
+
+    def refuse(*_, **__):
+        raise error
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    assert not process_alive.has_ended(os.getpid())
+
+
+def test_a_process_that_exits_has_ended_though_it_is_not_dead_yet(monkeypatch):
+    fields = "R 1 2 3 0 -1 4194308 0"  # PF_EXITING is among its flags
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: f"7 (odd) name) {fields}")
+    assert process_alive.has_ended(7)

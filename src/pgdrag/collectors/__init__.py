@@ -11,7 +11,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, LiteralString
 
@@ -29,6 +29,7 @@ from pgdrag.collectors._turns import BLOCK_S, Turns
 from pgdrag.driver.abort_connection import abort_after
 from pgdrag.driver.process import WATCH_NAME
 from pgdrag.host.clock import CLOCK
+from pgdrag.host.process_sight import seeing_as
 from pgdrag.model import Observation
 from pgdrag.model.measurement import Example
 from pgdrag.model.recordings import Recordings
@@ -116,6 +117,13 @@ class Observer:
         if running != self._postmaster:
             raise Unseen("the server was restarted within the window")
         return running
+
+    def seeing(self) -> AbstractContextManager[None]:
+        """See the server's processes in /proc, also where root may not look at other users' (CAP_SYS_PTRACE, hidepid).
+
+        Files are opened with the rights of the server's user meanwhile.
+        """
+        return seeing_as(self.cluster.user)
 
     def sessions_of_programs(self) -> frozenset[int]:
         """Return the server's processes that serve `programs`, as far as they have connected by now.

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdrag.collectors import Unseen
-from pgdrag.collectors._proc import PROC
+from pgdrag.collectors._proc import read_text
 from pgdrag.host.control_groups import NO_LIMIT_1, io_limits_of
+from pgdrag.host.process_sight import seeing_as
+from pgdrag.host.server_user import ServerUser
 
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -37,15 +39,21 @@ class MemoryLimit:
     refaults: int | None = None
 
 
-def throttling(pid: int) -> dict[str, int]:
+def throttling(pid: int, user: ServerUser | None = None) -> dict[str, int]:
     """Return in how many periods the process's control groups ran, and were held back, since they were made.
 
     "throttled_us" is for how long, of all processors together.
 
     Of all groups around the process that limit its processors; none where none does.
+
+    Args:
+        user: whose process it is; None: this one's.
+
+    Raises:
+        Unseen: the kernel does not show its groups.
     """
     found: dict[str, int] = {}
-    for group in _groups(pid, "cpu"):
+    for group in _groups(pid, user, "cpu"):
         # Version 2: "max 100000" is no limit; version 1: -1.
         quota = lines_of(group / "cpu.max") or lines_of(group / "cpu.cfs_quota_us") or ["max"]
         if quota[0].split()[0] in ("max", "-1"):
@@ -62,40 +70,43 @@ def throttling(pid: int) -> dict[str, int]:
     return found
 
 
-def memory_limit(pid: int) -> MemoryLimit:
+def memory_limit(pid: int, user: ServerUser | None = None) -> MemoryLimit:
     """Return the limit of the group around a process that has least left.
+
+    Args:
+        user: whose process it is; None: this one's.
 
     Raises:
         Unseen: none limits its memory, or the kernel does not show its groups.
     """
-    found = [limit for group in _groups(pid, "memory") if (limit := _memory_limit(group))]
+    found = [limit for group in _groups(pid, user, "memory") if (limit := _memory_limit(group))]
     if not found:
         raise Unseen("no control group limits the server's memory")
     return min(found, key=lambda one: one.limit_bytes - one.used_bytes)
 
 
-def io_limits(pid: int, device: str) -> dict[str, int]:
+def io_limits(pid: int, device: str, user: ServerUser | None = None) -> dict[str, int]:
     """Return the tightest limits of I/O around a process on a device, "8:0": any of rbps, wbps, riops, wiops.
 
     Bytes or requests a second, of reads and of writes.  None where none is limited.
+
+    Args:
+        user: whose process it is; None: this one's.
 
     Raises:
         Unseen: the kernel does not show the process's groups.
     """
     found: dict[str, int] = {}
-    for group in _groups(pid, "blkio", "io"):
+    for group in _groups(pid, user, "blkio", "io"):
         for kind, limit in io_limits_of(group, device).items():
             found[kind] = min(limit, found.get(kind, limit))
     return found
 
 
-def _groups(pid: int, *controllers: str) -> Iterator[Path]:
+def _groups(pid: int, user: ServerUser | None, *controllers: str) -> Iterator[Path]:
     """Yield the directories of a process's groups for one kind of resource, innermost first: cgroups(7)."""
-    path = PROC / str(pid) / "cgroup"
-    try:
-        lines = path.read_text().splitlines()
-    except OSError as error:
-        raise Unseen(f"{path} cannot be read: {error.strerror}") from error
+    with seeing_as(user):
+        lines = read_text(pid, "cgroup").splitlines()
     for line in lines:
         _, named, below = line.split(":", 2)
         if named and not set(controllers) & set(named.split(",")):

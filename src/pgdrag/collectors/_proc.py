@@ -15,13 +15,20 @@ from pathlib import Path
 from typing import TypeAlias
 
 from pgdrag.collectors import Unseen
-from pgdrag.host.process_sight import hides_processes
+from pgdrag.host.process_alive import has_ended
 from pgdrag.servers.processes import backend_type
 
 PROC = Path("/proc")
 # The account is read until no process started or ended meanwhile, but at most this often.
 _READINGS = 20
-_PROCESSOR_TIME = ("stat", "schedstat")
+_CPU = "this host does not account processor time by process in /proc/PID/"
+# What a kernel may be built without, by the file that would show it.
+_NOT_KEPT = {
+    "io": "this host does not account I/O by process in /proc/PID/io",
+    "stat": f"{_CPU}stat",
+    "schedstat": f"{_CPU}schedstat",
+    "cgroup": "this kernel has no control groups",
+}
 _CHUNK = 1 << 16
 
 Account: TypeAlias = Mapping[str, int]  # counters that only grow, of one process
@@ -129,7 +136,7 @@ def read_io(pid: int) -> Account:
     Raises:
         Unseen: the process is gone, or its account is not for this user.
     """
-    text = read_text(PROC / str(pid) / "io")
+    text = read_text(pid, "io")
     values = dict(line.split(": ", 1) for line in text.splitlines())
     return {name: int(values[key]) for name, key in _IO.items()}
 
@@ -150,7 +157,7 @@ def read_ticks(pid: int) -> Account:
     Raises:
         Unseen: the process is gone, or its account is not for this user.
     """
-    text = read_text(PROC / str(pid) / "stat")
+    text = read_text(pid, "stat")
     # Fields 14 to 17 of proc(5). The first two are cut off at the last parenthesis: a program's name may
     # hold one, and spaces.
     user, system, ended_user, ended_system = map(int, text.rpartition(")")[2].split()[11:15])
@@ -163,7 +170,7 @@ def scheduled_ns(pid: int) -> Account:
     Raises:
         Unseen: it is gone, or this host or these rights do not show it.
     """
-    cpu_ns, queue_ns, *_ = read_text(PROC / str(pid) / "schedstat").split()
+    cpu_ns, queue_ns, *_ = read_text(pid, "schedstat").split()
     return {"cpu_ns": int(cpu_ns), "queue_ns": int(queue_ns)}
 
 
@@ -174,14 +181,14 @@ def children(postmaster: int) -> set[int]:
         Unseen: the server is gone, or not for this user.
     """
     # Only of the main thread, but the postmaster has no other.
-    text = read_text(PROC / str(postmaster) / "task" / str(postmaster) / "children")
+    text = read_text(postmaster, f"task/{postmaster}/children")
     return {int(pid) for pid in text.split()}
 
 
 def type_of(pid: int) -> str | None:
     """Return what kind of server process it is; None of one that is gone, or just forked and has not said it yet."""
     try:
-        return backend_type(read_text(PROC / str(pid) / "cmdline"))
+        return backend_type(read_text(pid, "cmdline"))
     except Unseen:
         return None
 
@@ -190,16 +197,16 @@ class Gone(Unseen):
     """The process has ended."""
 
 
-def read_text(path: Path) -> str:
+def read_text(pid: int, name: str) -> str:
     """Return what a file of a process holds.
 
     Raises:
-        Unseen: the process is gone, or this host or these rights do not show it.
+        Gone: the process has ended.
+        Unseen: this host or these rights do not show it.
     """
-    account = "io" if path.name not in _PROCESSOR_TIME else path.name
     try:
         # A look reads one file of each of the server's processes: this takes a third of what pathlib does.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(PROC / str(pid) / name, os.O_RDONLY | os.O_CLOEXEC)
         try:
             parts = []
             while part := os.read(fd, _CHUNK):
@@ -207,15 +214,21 @@ def read_text(path: Path) -> str:
         finally:
             os.close(fd)
         return b"".join(parts).decode(errors="replace")
-    except (FileNotFoundError, ProcessLookupError) as error:
-        if not (PROC / "self" / account).exists():
-            what = "I/O" if account == "io" else "processor time"
-            text = f"this host does not account {what} by process in /proc/PID/{account}"
-            raise Unseen(text) from error
-        # To root alone: whoever runs a server as itself sees it.
-        if os.geteuid() == 0 and hides_processes():
-            raise Unseen("/proc hides the server's processes here (hidepid)") from error
-        raise Gone("the server's process is gone") from error
-    except PermissionError as error:
-        text = f"this user may not read /proc/PID/{account} of the server's processes"
-        raise Unseen(text) from error
+    except (FileNotFoundError, ProcessLookupError, PermissionError) as error:
+        raise _unread(pid, name, error) from error
+
+
+def _unread(pid: int, name: str, error: OSError) -> Unseen:
+    """Return why a file of a process could not be read: what is there, but not in sight, is not gone."""
+    if name in _NOT_KEPT and not (PROC / "self" / name).exists():
+        return Unseen(_NOT_KEPT[name])
+    # While a process ends, its account is root's: its own user may not read it.
+    if has_ended(pid):
+        return Gone("the server's process is gone")
+    if isinstance(error, PermissionError):
+        return Unseen(
+            f"this user may not read /proc/PID/{name} of the server's processes; it takes CAP_SYS_PTRACE"
+        )
+    return Unseen(
+        "/proc hides the server's processes from this user (hidepid); it takes CAP_SYS_PTRACE"
+    )

@@ -131,6 +131,7 @@ class Host(CounterCollector):
         self._dirty: int | Unseen = NO_READING
         self._memory: MemoryLimit | Unseen = NO_READING
         self._io_limits: Mapping[str, int] | Unseen = NO_READING
+        self._held_back: dict[str, int] | Unseen = NO_READING
         self._runnable: list[tuple[float, int]] = []
         self._memory_samples: list[tuple[float, MemoryLimit]] = []
         self._why_not_runnable = Unseen("no sample was taken within the window")
@@ -138,14 +139,16 @@ class Host(CounterCollector):
     def read(self, observer: Observer) -> Counters:
         """Microseconds of processors by mode, context switches, pressure, faults and swapping."""
         # It is the server's machine only as long as the server is on it.
-        postmaster = observer.postmaster()
+        postmaster, user = observer.postmaster(), observer.cluster.user
         memory = table_of(PROC / "meminfo")
         self._dirty = Unseen("this kernel does not account what is not yet written")
         if "Dirty" in memory:  # both in kB, which are 1,024 bytes each
             self._dirty = 1024 * (memory["Dirty"] + memory["Writeback"])
-        self._memory = attempt(lambda: memory_limit(postmaster))
+        self._memory = attempt(lambda: memory_limit(postmaster, user))
         directory = observer.cluster.data_directory
-        self._io_limits = attempt(lambda: io_limits(postmaster, device_of(directory).disk.number))
+        self._io_limits = attempt(
+            lambda: io_limits(postmaster, device_of(directory).disk.number, user)
+        )
         counters = dict(self.read_drawn(observer))
         for kind in _PRESSURES:
             # "some avg10=0.00 … total=123": for how long some process has waited since the start.
@@ -159,8 +162,8 @@ class Host(CounterCollector):
                 counters["refaults"] = vmstat[name]
         if isinstance(self._memory, MemoryLimit) and self._memory.refaults is not None:
             counters["group refaults"] = self._memory.refaults
-        held_back = attempt(lambda: throttling(postmaster))
-        return counters if isinstance(held_back, Unseen) else counters | held_back
+        self._held_back = attempt(lambda: throttling(postmaster, user))
+        return counters if isinstance(self._held_back, Unseen) else counters | self._held_back
 
     def read_drawn(self, observer: Observer) -> Counters:
         """Only processors and context switches: reading the rest each second costs as much again."""
@@ -177,7 +180,7 @@ class Host(CounterCollector):
             self._runnable.append((CLOCK.unix_s(), found))
         # Not looked for again where there is no limit: it takes a file for each group around the server.
         if isinstance(self._memory, MemoryLimit):
-            memory = attempt(lambda: memory_limit(observer.postmaster()))
+            memory = attempt(lambda: memory_limit(observer.postmaster(), observer.cluster.user))
             if isinstance(memory, MemoryLimit):
                 self._memory_samples.append((CLOCK.unix_s(), memory))
 
@@ -225,6 +228,8 @@ class Host(CounterCollector):
             if "group refaults" in moved:
                 words = f"{moved['group refaults']:,} of the server's control group."
                 found["group refaults words"] = words
+        if isinstance(self._held_back, Unseen):
+            found["nr_throttled"] = self._held_back
         counts = [count for _, count in self._runnable]
         found["runnable"] = sum(counts) if counts else self._why_not_runnable
         found["runnable moments"] = len(counts)

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import ClassVar
 
 from pgdrag.collectors import (
@@ -52,6 +53,15 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
+def _server_total(
+    observer: Observer, read: Callable[[int], proc.Account]
+) -> tuple[proc.Account, int]:
+    """Return the account of the server without the collectors' own session, and how many processes live."""
+    postmaster = observer.postmaster()
+    with observer.seeing():
+        return proc.server_total(postmaster, observer.backend_pid, read)
+
+
 class Cpu(CounterCollector):
     """The kernel's account of all server processes but the collectors' own session."""
 
@@ -73,9 +83,7 @@ class Cpu(CounterCollector):
         self._processes = 0
 
     def read(self, observer: Observer) -> Counters:
-        found, self._processes = proc.server_total(
-            observer.postmaster(), observer.backend_pid, proc.read_ticks
-        )
+        found, self._processes = _server_total(observer, proc.read_ticks)
         return {"ticks": sum(found.values())}
 
     def amounts(self, window: Window) -> Amounts:
@@ -129,14 +137,16 @@ class Reads(CounterCollector):
         self._io_method = ""
 
     def read(self, observer: Observer) -> Counters:
-        return proc.server_total(observer.postmaster(), observer.backend_pid, proc.read_io)[0]
+        return _server_total(observer, proc.read_io)[0]
 
     def before(self, observer: Observer) -> None:
         io_method = attempt(lambda: observer.query("SELECT current_setting('io_method', true)"))
         self._io_method = "" if isinstance(io_method, Unseen) else io_method[0][0] or ""
         super().before(observer)
         self._sampler = attempt(
-            lambda: ShareSampler(observer.postmaster(), without=observer.backend_pid)
+            lambda: ShareSampler(
+                observer.postmaster(), observer.seeing, without=observer.backend_pid
+            )
         )
 
     def pause(self) -> None:
@@ -199,9 +209,16 @@ class ShareSampler:
         is_resting: set from outside: looks at nothing meanwhile.
     """
 
-    def __init__(self, postmaster: int, *, without: int) -> None:
+    def __init__(
+        self,
+        postmaster: int,
+        seeing: Callable[[], AbstractContextManager[None]],
+        *,
+        without: int,
+    ) -> None:
         """Begin to look, four times a second.  Raises Unseen where that is impossible."""
         self._postmaster = postmaster
+        self._seeing = seeing
         self._without = without
         self._by_kind = proc.ByKind()
         self._look()
@@ -231,8 +248,9 @@ class ShareSampler:
             return
 
     def _look(self) -> None:
-        pids = proc.children(self._postmaster) - {self._without}
-        self._by_kind.add(time.monotonic(), proc.accounts_of(pids, proc.read_io), proc.type_of)
+        with self._seeing():
+            pids = proc.children(self._postmaster) - {self._without}
+            self._by_kind.add(time.monotonic(), proc.accounts_of(pids, proc.read_io), proc.type_of)
 
 
 class Schedule(Collector):
@@ -286,9 +304,10 @@ class Schedule(Collector):
     def _look(self, observer: Observer) -> None:
         postmaster = observer.postmaster()
         own = {observer.backend_pid} | observer.sessions_of_programs()
-        accounts = proc.accounts_of(proc.children(postmaster) - own, proc.scheduled_ns)
-        ended_s = proc.read_ticks(postmaster)["ended"] / os.sysconf("SC_CLK_TCK")
-        self.note(time.monotonic(), accounts, ended_s, proc.type_of)
+        with observer.seeing():
+            accounts = proc.accounts_of(proc.children(postmaster) - own, proc.scheduled_ns)
+            ended_s = proc.read_ticks(postmaster)["ended"] / os.sysconf("SC_CLK_TCK")
+            self.note(time.monotonic(), accounts, ended_s, proc.type_of)
 
     def note(
         self,
@@ -373,7 +392,9 @@ class Overhead(Collector):
             observer.postmaster()  # refuses a server that does not run here
             sessions = {observer.backend_pid} | observer.own_sessions
             sessions |= observer.sessions_of_programs()
-            accounts = proc.accounts_of(observer.programs | sessions, proc.scheduled_ns)
+            accounts = proc.accounts_of(observer.programs, proc.scheduled_ns)
+            with observer.seeing():
+                accounts |= proc.accounts_of(sessions, proc.scheduled_ns)
         except Unseen as unseen:
             self._unseen = unseen
             return

@@ -106,7 +106,7 @@ class Profile(Collector):
     def sample(self, observer: Observer) -> None:
         """Note which processes there are: a sample says a process's number, not its type."""
         if self._postmaster is not None:
-            attempt(self._note_types)
+            attempt(lambda: self._note_types(observer))
 
     def after(self, observer: Observer) -> None:
         self.sample(observer)
@@ -132,21 +132,24 @@ class Profile(Collector):
 
     def _begin(self, observer: Observer) -> _Recording:
         self._postmaster = observer.postmaster()
-        self._note_types()
         # Those that start within the window are followed, since the postmaster forks them.
-        pids = {self._postmaster, *proc.children(self._postmaster)} - {observer.backend_pid}
+        pids = {self._postmaster, *self._note_types(observer)} - {observer.backend_pid}
         try:
             return _Recording(pids)
         except OSError as error:  # no file, no pipe, no process
             raise Unseen(f"perf could not be started: {error.strerror}") from error
 
-    def _note_types(self) -> None:
+    def _note_types(self, observer: Observer) -> set[int]:
+        """Note what the postmaster's children are, and return them."""
         assert self._postmaster is not None
         self._types[self._postmaster] = "postmaster"
-        for pid in proc.children(self._postmaster) - self._types.keys():
-            # A child just forked has no title yet.
-            if (found := proc.type_of(pid)) is not None:
-                self._types[pid] = found
+        with observer.seeing():
+            children = proc.children(self._postmaster)
+            for pid in children - self._types.keys():
+                # A child just forked has no title yet.
+                if (found := proc.type_of(pid)) is not None:
+                    self._types[pid] = found
+        return children
 
     def _read(self, recording: _Recording) -> tuple[Sample, ...]:
         samples = recording.read()

@@ -25,10 +25,11 @@ from pgdrag.host.control_groups import (
     first_writes,
     hierarchies,
     hierarchy_with,
+    members,
     new_name,
     processors_of,
 )
-from pgdrag.host.process_alive import wait_until
+from pgdrag.host.process_alive import has_ended, wait_until
 from pgdrag.host.undo import UndoJournal
 from pgdrag.host.undo.created import ControlGroup
 from pgdrag.model import Applied, Level
@@ -168,21 +169,22 @@ class Cgroup(Factor):
         group = next((x for x in self._groups if level.name in x.limits), None)
         if group is None:
             return Applied(level, default, "the server was not started with it", default)
-        outside = _outside(cluster, tree, group.path)
+        outside = _outside(cluster, group.path)
         note = f"processes {', '.join(map(str, outside))} are not in the group" if outside else ""
         shown = _shown(limit, tree, group.path, self._device)
         return Applied(level, shown, note, default, _how(limit, tree, self._device))
 
 
-def _outside(cluster: Cluster, tree: Hierarchy, group: Path) -> list[int]:
+def _outside(cluster: Cluster, group: Path) -> list[int]:
     """Return the server's processes that are not in a group, beyond those that are just ending."""
     found: list[int] = []
 
     def all_inside() -> bool:
-        # A process leaves its groups a moment before it is seen to have ended.
-        found[:] = [
-            x.pid for x in cluster.server_pids() if tree.group_of(x.pid) not in (group, None)
-        ]
+        # A process leaves its groups a moment before it is seen to have ended. What the group says needs no right
+        # to look at processes.
+        pids = [x.pid for x in cluster.server_pids()]
+        inside = set(members(group))
+        found[:] = [pid for pid in pids if pid not in inside and not has_ended(pid)]
         return not found
 
     wait_until(all_inside, _END_TIMEOUT_S)

@@ -13,19 +13,30 @@ _PROC = Path("/proc")
 # Far more than a child needs from fork to exec, and less than a person's patience.
 _FORKED_CHILD_S = 5.0
 _POLL_S = 0.01
+_DEAD = "ZX"
+_EXITING = 0x4  # among the flags of a process: linux/sched.h, PF_EXITING
 # The name (comm) of a process that clears up after a dead one, and holds for a moment what that held.
 GUARDIAN = "pgdrag-guardian"
 
 
 def stat_fields(pid: int) -> list[str] | None:
-    """Return /proc/PID/stat from the state on (proc(5)); None: it is gone, or only to be reaped."""
+    """Return /proc/PID/stat from the state on (proc(5)); None: it is gone, only to be reaped, or not in sight."""
     try:
-        stat = (_PROC / str(pid) / "stat").read_text(errors="replace")
+        fields = _fields(pid)
     except OSError:
         return None
-    # The name in parentheses may itself contain blanks and parentheses: count from the last one.
-    fields = stat.rpartition(")")[2].split()
-    return None if not fields or fields[0] in "ZX" else fields
+    return None if fields[0] in _DEAD else fields
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process is gone, or about to be; one that /proc hides is not."""
+    try:
+        fields = _fields(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        return not _exists(pid)
+    except OSError:  # it is there, but not for this user
+        return False
+    return fields[0] in _DEAD or bool(int(fields[6]) & _EXITING)
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
@@ -59,6 +70,26 @@ def start_ticks(pid: int) -> int | None:
     """Return when a process was started, in the kernel's ticks since it booted; None: it has ended."""
     fields = stat_fields(pid)
     return None if fields is None else int(fields[19])
+
+
+def _fields(pid: int) -> list[str]:
+    stat = (_PROC / str(pid) / "stat").read_text(errors="replace")
+    # The name in parentheses may itself contain blanks and parentheses: count from the last one.
+    fields = stat.rpartition(")")[2].split()
+    if not fields:
+        raise ProcessLookupError(pid)
+    return fields
+
+
+def _exists(pid: int) -> bool:
+    """Whether there is a process of this number, in sight or not, living or dead."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _is_guardian(pid: int) -> bool:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgdrag.errors import ServerError
-from pgdrag.host.mounts import mount_at
 from pgdrag.host.process_alive import stat_fields
 
 if TYPE_CHECKING:
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
 _PROC = Path("/proc")
 _CAP_SYS_PTRACE = 19  # linux/capability.h
-_HIDING_FROM_GROUP = frozenset({"4", "ptraceable"})
-_HIDING = _HIDING_FROM_GROUP | {"2", "invisible"}
 _libc = ctypes.CDLL(None)
 
 
@@ -69,21 +66,6 @@ def pids_of(user: ServerUser) -> list[int]:
     """
     with seeing_as(user):
         return [x for x in all_pids() if uid_of(x) == user.uid and stat_fields(x) is not None]
-
-
-def hides_processes() -> bool:
-    """Whether /proc hides some processes from this one: proc(5), hidepid."""
-    if not (_PROC / "1").exists():
-        return True
-    # In a container, its first process has no more rights than this one, and is in sight.
-    with suppress(OSError):
-        mounted = mount_at(_PROC)
-        options = dict(x.partition("=")[::2] for x in mounted.super_options) if mounted else {}
-        hidepid, group = options.get("hidepid", "off"), options.get("gid")
-        is_of_group = group is not None and int(group) in (os.getegid(), *os.getgroups())
-        if hidepid in _HIDING:
-            return not (has_ptrace() or (is_of_group and hidepid not in _HIDING_FROM_GROUP))
-    return False
 
 
 def link_of(pid: int, name: str) -> str:
