@@ -21,7 +21,7 @@ from pgdrag.factors.memory_balloon import (
     MemoryBalloon,
     unlockable,
 )
-from pgdrag.host.process_alive import parent_pid, wait_until
+from pgdrag.host.process_alive import has_ended, wait_until
 from pgdrag.host.undo import UndoJournal
 from pgdrag.model import Level, Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.model.load import LoadProfile
@@ -62,7 +62,7 @@ def test_memory_is_locked_and_given_back() -> None:
     finally:
         balloon.deflate()
     assert pid is not None
-    assert parent_pid(pid) is None
+    assert has_ended(pid)
     assert not balloon.is_full()
 
 
@@ -91,7 +91,7 @@ def test_it_ends_with_a_pgdrag_that_is_killed() -> None:
     )
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     pid = json.loads(ended.stdout)
-    assert wait_until(lambda: parent_pid(pid) is None, 10)
+    assert wait_until(lambda: has_ended(pid), 10)
 
 
 def test_what_is_available_is_read_back(cluster: Cluster, host_alone: UndoJournal) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from pgdrag.cli.aftermath import clear_up_after
 from pgdrag.host.guardian import end_session, guarded_session
-from pgdrag.host.process_alive import stat_fields, wait_until
+from pgdrag.host.process_alive import has_ended, start_ticks, wait_until
 from pgdrag.host.undo import UndoJournal
 from pgdrag.host.undo.created import MadeFile
 from pgdrag.servers.scratch import Scratch
@@ -80,7 +80,7 @@ def begun(root: Path, mishap: str = "none") -> tuple[subprocess.Popen[str], int,
 
 
 def is_alive(pid: int) -> bool:
-    return stat_fields(pid) is not None
+    return not has_ended(pid)
 
 
 def end_process(process: subprocess.Popen[str]) -> None:
@@ -211,8 +211,13 @@ def test_a_failed_undo_is_reported_again_at_the_next_start(root: Path) -> None:
 
 def test_a_session_whose_number_is_another_processs_now_is_left_alone() -> None:
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as other:
-        fields = stat_fields(other.pid)
-        assert fields is not None
-        assert end_session(f"{other.pid}:{int(fields[19]) - 1}") == 0
-        assert is_alive(other.pid)
-        assert end_session(f"{other.pid}:{fields[19]}") == 1
+        try:
+            # Under hidepid it is in sight a moment after it runs its program.
+            assert wait_until(lambda: start_ticks(other.pid) is not None, 10)
+            started = start_ticks(other.pid)
+            assert started is not None
+            assert end_session(f"{other.pid}:{started - 1}") == 0
+            assert is_alive(other.pid)
+            assert end_session(f"{other.pid}:{started}") == 1
+        finally:
+            other.kill()

@@ -13,7 +13,7 @@ import pytest
 
 from pgdrag.driver.process import Target
 from pgdrag.errors import DriverError
-from pgdrag.host.process_alive import wait_until
+from pgdrag.host.process_alive import has_ended, wait_until
 from pgdrag.host.server_user import ServerUser
 from pgdrag.workloads import _program
 from pgdrag.workloads._program import Ended, program_environment, run_program
@@ -37,13 +37,6 @@ def run(
     )
 
 
-def is_gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
-
-
 def test_a_program_ends_with_its_status_and_its_words() -> None:
     ended = run("echo tps = 5; echo oh no >&2; exit 3")
     assert (ended.status, ended.output, ended.said) == (3, "tps = 5\n", "oh no")
@@ -64,12 +57,12 @@ def test_cpu_time_of_what_it_waited_for_counts() -> None:
 def test_one_that_hangs_is_ended_with_all_its_children() -> None:
     with pytest.raises(DriverError, match="did not end within 1 s") as found:
         run("sleep 1000 & echo $!; wait", timeout_s=0.8)
-    assert wait_until(lambda: is_gone(int(found.value.detail or "")), 10)
+    assert wait_until(lambda: has_ended(int(found.value.detail or "")), 10)
 
 
 def test_a_child_that_it_leaves_behind_is_ended() -> None:
     left = int(run("sleep 1000 & echo $!").output)
-    assert wait_until(lambda: is_gone(left), 10)
+    assert wait_until(lambda: has_ended(left), 10)
 
 
 def test_one_that_prints_without_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,9 +107,9 @@ def test_what_it_started_dies_with_pgdrag(code: str, tmp_path: Path) -> None:
     code = code.format(told=told, driver=driver)
     with subprocess.Popen([sys.executable, "-c", code]) as pgdrag:
         assert wait_until(lambda: told.exists() and told.read_text().endswith("\n"), 30)
-        assert not is_gone(int(told.read_text()))
+        assert not has_ended(int(told.read_text()))
         pgdrag.kill()
-    assert wait_until(lambda: is_gone(int(told.read_text())), 30)
+    assert wait_until(lambda: has_ended(int(told.read_text())), 30)
 
 
 def test_the_environment_says_where_the_server_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from pgdrag.errors import StorageError, UsageError
 from pgdrag.factors.kernel_files import Batch, KernelFiles, Writing
 from pgdrag.host.interrupts import uninterrupted
 from pgdrag.host.loop_devices import devices_on
+from pgdrag.host.process_alive import wait_until
 from pgdrag.host.undo import UndoJournal, all_changes, take_warnings
 from pgdrag.host.undo._change import Contents, NotedChange, Owner, line
 from pgdrag.host.undo.created import LoopDevice, MadeFile, Mounted
@@ -243,8 +244,9 @@ def test_what_is_no_file_in_the_place_of_the_journal_is_refused_and_not_waited_f
 def test_the_steps_of_a_process_that_lives_are_not_touched(journal, value):
     write_value(value, "10")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as living:
-        fields = Path(f"/proc/{living.pid}/stat").read_text().rpartition(")")[2].split()
-        owner = Owner(living.pid, int(fields[19]), Owner.this_process().boot)
+        # Under hidepid it is in sight a moment after it runs its program.
+        assert wait_until(lambda: Owner.of(living.pid) is not None, 10)
+        owner = Owner.of(living.pid)
         journal.release()
         journal.path.write_bytes(NotedChange(1, WrittenValue(str(value), "20"), owner).lines())
         journal = UndoJournal.open(journal.directory)
