@@ -225,6 +225,27 @@ def test_what_hides_even_from_its_own_user_is_ended_all_the_same() -> None:
     assert in_container(HIDDEN) == f"[] 0 {-signal.SIGKILL}\n"
 
 
+SESSION = """
+import signal, subprocess
+from pathlib import Path
+from pgdrag.host import guardian
+from pgdrag.host.server_user import server_user
+from pgdrag.host.spawn import spawn
+stakes = []
+guardian._tell = lambda stake, is_at_stake: stakes.append(stake.partition(b"=")[2].decode())
+load = spawn(["sh", "-c", "sleep 600 & echo; wait"], user=server_user(), cwd=Path("/"),
+             death_signal=signal.SIGKILL, output=subprocess.PIPE)
+load.stdout.readline()
+with guardian.guarded_session(load.pid, server_user()):
+    print(guardian.end_session(stakes[0]), load.wait())
+"""
+
+
+@needs_root
+def test_what_a_program_of_the_servers_user_started_is_guarded_and_ended() -> None:
+    assert in_container(SESSION) == f"2 {-signal.SIGKILL}\n"
+
+
 @needs_root
 def test_what_a_server_used_is_seen_with_its_users_eyes_and_else_said_to_be_hidden() -> None:
     hidden, limits, gone = in_container(ACCOUNTS).splitlines()

@@ -90,7 +90,9 @@ def conversation(
     """
     with (
         _process(binary, confined) as (process, last_words),
-        guarded_session(process.pid) if starts_programs else contextlib.nullcontext(),
+        guarded_session(process.pid, confined and confined.user)
+        if starts_programs
+        else contextlib.nullcontext(),
     ):
         talk = Conversation(process, last_words, listen)
         try:

@@ -23,6 +23,8 @@ from typing import Literal
 
 from pgdrag.host.interrupts import uninterrupted
 from pgdrag.host.process_alive import start_ticks, stat_fields, wait_until
+from pgdrag.host.process_sight import seeing_as
+from pgdrag.host.server_user import ServerUser
 
 Kind = Literal["scratch", "undo", "session"]
 _SCRIPT = Path(__file__).with_name("_guardian_process.py")
@@ -44,21 +46,24 @@ def guard(kind: Kind, place: str | Path) -> None:
 
 
 @contextlib.contextmanager
-def guarded_session(leader_pid: int) -> Iterator[None]:
+def guarded_session(leader_pid: int, user: ServerUser | None = None) -> Iterator[None]:
     """Have all processes of a session ended if this process dies within the block.
 
     Args:
         leader_pid: a child that was started in a session of its own, and is not waited for within the block.
+        user: who runs it; None: whoever runs this process.
     """
-    # Under hidepid a child of a process that has had other ids cannot be seen before it runs its program.
-    wait_until(
-        lambda: start_ticks(leader_pid) is not None or _has_ended(leader_pid), _END_TIMEOUT_S
-    )
-    started = start_ticks(leader_pid)
+    with seeing_as(user):
+        # Under hidepid a child of a process that has had other ids cannot be seen before it runs its program.
+        wait_until(
+            lambda: start_ticks(leader_pid) is not None or _has_ended(leader_pid), _END_TIMEOUT_S
+        )
+        started = start_ticks(leader_pid)
     if started is None:  # it has ended by itself; what it started is its caller's to end
         yield
         return
-    stake = _stake("session", f"{leader_pid}:{started}")
+    whose = "" if user is None else f":{user.uid}:{user.gid}"
+    stake = _stake("session", f"{leader_pid}:{started}{whose}")
     _tell(stake, is_at_stake=True)
     try:
         yield
@@ -70,14 +75,17 @@ def end_session(place: str) -> int:
     """End what is left of a session that was guarded, and return how many processes that were.
 
     Args:
-        place: "PID:STARTED" of its leader. A number is not used again while a process is in its session.
+        place: "PID:STARTED" of its leader, and ":UID:GID" where that is another user's. A number is not used again
+            while a process is in its session.
     """
-    leader, started = map(int, place.split(":"))
+    leader, started, *whose = map(int, place.split(":"))
+    user = ServerUser(str(whose[0]), *whose) if whose else None
     killed: set[int] = set()
 
     def all_gone() -> bool:
-        is_another = start_ticks(leader) not in (None, started)
-        left = [] if is_another else _members(leader)
+        with seeing_as(user):
+            is_another = start_ticks(leader) not in (None, started)
+            left = [] if is_another else _members(leader)
         for pid in left:
             killed.add(pid)
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pgdrag.host.foreign_files import read_foreign
-from pgdrag.host.process_alive import parent_pid, wait_until
+from pgdrag.host.process_alive import has_ended, wait_until
 
 _SYSV = Path("/proc/sysvipc/shm")
 _POSIX = Path("/dev/shm")
@@ -95,7 +95,7 @@ def _candidates(place: os.stat_result) -> list[_Segment]:
 
 def _is_being_left(segment: _Segment) -> bool:
     """Still in use, although the postmaster that made it is dead."""
-    is_orphan = segment.creator > 0 and parent_pid(segment.creator) is None
+    is_orphan = segment.creator > 0 and has_ended(segment.creator)
     return segment.attached > 0 and is_orphan
 
 

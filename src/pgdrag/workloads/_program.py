@@ -102,7 +102,7 @@ def run_program(
             return text.replace(secret, "***") if secret else text
 
         try:
-            with guarded_session(process.pid):
+            with guarded_session(process.pid, user):
                 while not _has_exited(process.pid, _LOOK_S):
                     if time.monotonic() > started_s + timeout_s:
                         message = f"{purpose} did not end within {timeout_s:.0f} s"
