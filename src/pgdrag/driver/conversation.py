@@ -90,7 +90,7 @@ def conversation(
     """
     with (
         _process(binary, confined) as (process, last_words),
-        guarded_session(process.pid, confined and confined.user)
+        guarded_session(process.pid, confined.user if confined else None)
         if starts_programs
         else contextlib.nullcontext(),
     ):

@@ -79,7 +79,7 @@ def end_session(place: str) -> int:
             while a process is in its session.
     """
     leader, started, *whose = map(int, place.split(":"))
-    user = ServerUser(str(whose[0]), *whose) if whose else None
+    user = ServerUser("", whose[0], whose[1]) if whose else None
     killed: set[int] = set()
 
     def all_gone() -> bool:
