@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdrag.collectors import Unseen
-from pgdrag.collectors._proc import read_text
+from pgdrag.collectors import _proc as proc
 from pgdrag.host.control_groups import NO_LIMIT_1, io_limits_of
 from pgdrag.host.process_sight import seeing_as
 from pgdrag.host.server_user import ServerUser
@@ -106,7 +106,7 @@ def io_limits(pid: int, device: str, user: ServerUser | None = None) -> dict[str
 def _groups(pid: int, user: ServerUser | None, *controllers: str) -> Iterator[Path]:
     """Yield the directories of a process's groups for one kind of resource, innermost first: cgroups(7)."""
     with seeing_as(user):
-        lines = read_text(pid, "cgroup").splitlines()
+        lines = proc.read_text(pid, "cgroup").splitlines()
     for line in lines:
         _, named, below = line.split(":", 2)
         if named and not set(controllers) & set(named.split(",")):

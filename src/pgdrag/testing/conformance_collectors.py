@@ -186,8 +186,8 @@ class CollectorConformance:
         self, collector_class: type[Collector], cluster: Cluster, monkeypatch: Any
     ) -> None:
 
-        def refuse(path: Path) -> str:
-            raise Unseen(f"this user may not read {path.name}")
+        def refuse(pid: int, name: str) -> str:
+            raise Unseen(f"this user may not read {name} of process {pid}")
 
         monkeypatch.setattr(proc, "read_text", refuse)
         with cluster.connect() as connection:
