@@ -128,7 +128,7 @@ STUDY = Study(
 HITS = "the hit ratio falls from 99.90 % to 70.52 %"
 STATED = StatedClaims(
     tuple(
-        AnsweredClaim(kind, text, rungs, "", kind == "slowdown", answer, found, why)
+        AnsweredClaim(text, kind, text, rungs, "", kind == "slowdown", answer, found, why)
         for kind, text, rungs, answer, found, why in (
             (
                 *("slowdown", STUDY.claims[0].text, ("A0", "A6"), Answer.PARTLY),

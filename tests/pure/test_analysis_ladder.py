@@ -97,7 +97,7 @@ def test_a_rung_not_run_yet_says_so_and_the_answer_stops_before_it():
     pending = finding(found, "A2")
     assert (pending.state, pending.reason, pending.tps) == ("not run yet", "not run yet", None)
     assert pending.get(ClaimsFinding).total is not None
-    assert pending.get(ClaimsFinding).total.answer is Answer.UNTESTABLE
+    assert pending.get(ClaimsFinding).total.answer is Answer.NOT_RUN
     assert found.answer.startswith("7× slower (")
     assert "No number for A2 and A3: not run yet." in found.answer
     assert any("6 of 6 trials" in warning for warning in found.warnings)

@@ -26,8 +26,8 @@ def claims(
 ) -> None:
     """List what was published, and what became of it here.
 
-    Each claim is answered by the newest run of the experiment in this journal that can answer it. Claims that were added
-    or changed since that run are answered, too.
+    Each claim is answered by the newest run of the experiment in this journal that can answer it; a claim that is not
+    run yet has the command that answers it. Claims that were added or changed since a run are answered, too.
     """
     from pgdrag.cli.place import open_journal, stdout
     from pgdrag.experiment import load_experiment, shipped_experiments
@@ -36,9 +36,10 @@ def claims(
     from pgdrag.report.terminal import print_blocks
 
     journal = open_journal()
-    found = [load_experiment(name) for name in experiments or shipped_experiments()]
+    found = {name: load_experiment(name) for name in experiments or shipped_experiments()}
     studies = [
-        ClaimedStudy.of(one.study(one.default_scale), journal.runs_of(one.name)) for one in found
+        ClaimedStudy.of([*map(one.study, one.scales)], journal.runs_of(one.name), named=name)
+        for name, one in found.items()
     ]
     answered = [one for one in studies if one.claims or experiments]
     if json:

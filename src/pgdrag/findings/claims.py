@@ -44,7 +44,7 @@ def answer_total(
     Returns:
         None where there is neither a published ratio nor two rates, else see `_answer`.
     """
-    published = _ratio(baseline, rung)
+    published = published_ratio(baseline, rung)
     if published is None and rung.speedup is not None:
         published = _finite(1 / rung.speedup)
     found = _answer(published, comparison, why_untestable)
@@ -58,7 +58,7 @@ def answer_step(
     previous: Claim, rung: Claim, comparison: Comparison | None, *, why_untestable: str = ""
 ) -> ClaimFinding | None:
     """Answer the claim that this rung slows the rung before it down; arguments as `answer_total`."""
-    return _answer(_ratio(previous, rung), comparison, why_untestable)
+    return _answer(published_ratio(previous, rung), comparison, why_untestable)
 
 
 def _answer(
@@ -68,7 +68,8 @@ def _answer(
 ) -> ClaimFinding | None:
     """Answer a published ratio; the rules, in this order.
 
-    *untestable here*: there is no number, or it was got without some of the settings.
+    *untestable here*: there is no number, or it was got without some of the settings. (Of rungs that were not run
+    its callers say *not run yet*.)
     *inconclusive*: our interval includes 1, and could hold the published effect as well.
     *not reproduced*: the opposite direction; or no effect where the published one lies outside our
     interval and would have been seen.
@@ -89,8 +90,8 @@ def _answer(
     return ClaimFinding(answer, published, found, why, reason=reason)
 
 
-def _ratio(before: Claim, after: Claim) -> float | None:
-    """Return the published ratio; None where one of the two is unknown, no rate, or another source's."""
+def published_ratio(before: Claim, after: Claim) -> float | None:
+    """Return how many times slower a rung was published to be; None where one of the two is unknown, no rate, or another source's."""
     if not before.tps or not after.tps or before.tps < 0 or after.tps < 0:
         return None
     if before.source != after.source:
@@ -161,7 +162,18 @@ def _claims(one: Compared, treatments: Treatments) -> ClaimsFinding | None:
     if total is not None and one.trials.rung.claim.of == OPERATIONAL_SPEED:
         found = _operational_speeds(treatments).slowdown(one.baseline.rung.name, one.name)
         total = replace(total, in_kind=None if found is None else found.interval())
+    total, step = (
+        _unless_run(found, one.trials, before)
+        for found, before in ((total, one.baseline), (step, one.reference))
+    )
     return None if total is None and step is None else ClaimsFinding(total, step)
+
+
+def _unless_run(found: ClaimFinding | None, *sides: RungTrials) -> ClaimFinding | None:
+    is_lacking = found is not None and found.answer is Answer.UNTESTABLE
+    if found is None or not is_lacking or all(side.results for side in sides):
+        return found
+    return replace(found, answer=Answer.NOT_RUN)
 
 
 CLAIMS = TreatmentAnalysis("claims", ClaimsFinding, _claims)

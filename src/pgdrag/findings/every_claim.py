@@ -7,13 +7,18 @@ all other claims are stated by the experiment (`claim_kinds`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pgdrag.english import counted, listed
 from pgdrag.findings.claim_kinds.analysis import AnsweredClaim, StatedClaims
-from pgdrag.findings.claims import ClaimsFinding
-from pgdrag.findings.decay.findings import share_words
-from pgdrag.findings.series_claims import OrderingFinding, SeriesClaimFinding
+from pgdrag.findings.claims import ClaimsFinding, published_ratio
+from pgdrag.findings.decay.findings import AT_S, share_words
+from pgdrag.findings.series_claims import (
+    OrderingFinding,
+    SeriesClaimFinding,
+    published_change,
+    published_order,
+)
 from pgdrag.findings.values import Answer, ClaimFinding, Findings, TreatmentFinding
 from pgdrag.findings.wording import published_words, slowdown_words
 from pgdrag.model import Claim
@@ -39,47 +44,91 @@ def numbers_of(counts: Counter[Answer]) -> str:
 
 
 def _of_rates(findings: Findings) -> Iterator[AnsweredClaim]:
-    for rung in findings.rungs:
-        yield from _of_rung(findings, rung)
-    if ordering := findings.get(OrderingFinding):
-        names = tuple(rung.name for rung in ordering.rungs)
-        found = (
-            f"{len(ordering.same)} pairs in this order, {len(ordering.opposite)} in the opposite one, "
-            f"{len(ordering.undecided)} not significantly different"
+    """Yield what follows from the rates that rungs carry; the keys are the same whatever was run."""
+    for at in range(len(findings.rungs)):
+        yield from _of_rung(findings, at)
+    if order := published_order([one.rung for one in findings.rungs]):
+        yield _of_order(findings, order)
+
+
+def _of_order(findings: Findings, order: tuple[str, ...]) -> AnsweredClaim:
+    ordering = findings.get(OrderingFinding)
+    rungs = {one.rung.name: one for one in findings.rungs}
+    source = rungs[order[0]].rung.claim.source
+    if ordering is None:
+        unrun = [name for name in order if not rungs[name].trials]
+        why = _not_run(unrun, rungs) if unrun else "fewer than two have a window long enough"
+        answer = Answer.NOT_RUN if unrun else Answer.UNTESTABLE
+        return AnsweredClaim(
+            "order", "order", _order_words(AT_S, order), order, source, False, answer, "", why
         )
-        text = f"the order at {format_duration(round(ordering.at_s))}: {listed(list(names))}"
-        source = next((x.rung.claim.source for x in findings.rungs if x.rung.name in names), "")
-        yield AnsweredClaim("order", text, names, source, False, ordering.answer, found, "")
+    names = tuple(rung.name for rung in ordering.rungs)
+    found = (
+        f"{len(ordering.same)} pairs in this order, {len(ordering.opposite)} in the opposite one, "
+        f"{len(ordering.undecided)} not significantly different"
+    )
+    text = _order_words(ordering.at_s, names)
+    return AnsweredClaim("order", "order", text, names, source, False, ordering.answer, found, "")
 
 
-def _of_rung(findings: Findings, rung: TreatmentFinding) -> Iterator[AnsweredClaim]:
-    name, baseline = rung.rung.name, findings.rungs[0].rung.name
-    published = rung.rung.claim
-    rate = "" if published.tps is None else f"{format_rate(published.tps)}, "
+def _order_words(at_s: float, names: Sequence[str]) -> str:
+    return f"the order at {format_duration(round(at_s))}: {listed(list(names))}"
+
+
+def _not_run(names: Sequence[str], rungs: Mapping[str, TreatmentFinding]) -> str:
+    return f"{listed(list(names))}: {rungs[names[0]].state}"
+
+
+def _of_rung(findings: Findings, at: int) -> Iterator[AnsweredClaim]:
+    rung, baseline = findings.rungs[at], findings.rungs[0]
+    name = rung.rung.name
     claims = rung.get(ClaimsFinding) or ClaimsFinding()
-    steps = [(baseline, claims.total)]
-    before = _rung_before(findings, rung)
-    if findings.is_cumulative and before != baseline:  # the first step is the first total
-        steps.append((before, claims.step))
-    for reference, claim in steps:
-        if claim is None or claim.published is None:
-            continue
-        text = f"{rate}{published_words(claim.published)} than {reference}"
-        yield _row("slowdown", text, (reference, name), published.source, claim)
+    if claims.total is not None:
+        yield from _of_ratio(f"{name} against the baseline", baseline, rung, claims.total)
+    if findings.is_cumulative and at > 1:  # the first step is the first total
+        yield from _of_step(findings.rungs[at - 1], rung, claims.step)
+    yield from _over_time(rung)
+
+
+def _of_step(
+    before: TreatmentFinding, rung: TreatmentFinding, found: ClaimFinding | None
+) -> Iterator[AnsweredClaim]:
+    """Yield the published step from one rung to the next; one across a rung without a number was not published."""
+    published = published_ratio(before.rung.claim, rung.rung.claim)
+    if published is None:
+        return
+    if found is None or rung.previous not in ("", before.rung.name):
+        answer = Answer.UNTESTABLE if before.trials else Answer.NOT_RUN
+        why = f"{before.rung.name}: {before.state}"
+        found = ClaimFinding(answer, published, None, why, reason=why)
+    yield from _of_ratio(f"{rung.rung.name} as a step", before, rung, found)
+
+
+def _over_time(rung: TreatmentFinding) -> Iterator[AnsweredClaim]:
+    name, published = rung.rung.name, rung.rung.claim
     series = rung.get(SeriesClaimFinding)
+    answer = Answer.UNTESTABLE if rung.trials else Answer.NOT_RUN
+    why = "no window is long enough" if rung.trials else rung.state
     if published.trend is not None:
-        answer = Answer.UNTESTABLE if series is None or series.trend is None else series.trend
-        seen = "" if series is None or series.found_trend is None else series.found_trend
-        why = "" if seen else rung.state if series is None else "no window is long enough"
+        seen = (series and series.found_trend) or ""
+        trend = series.trend if series and series.trend and seen else answer
+        text, reason = _trend_words(published), "" if seen else why
         yield AnsweredClaim(
-            "course", _trend_words(published), (name,), published.source, False, answer, seen, why
+            f"{name}: trend", "course", text, (name,), published.source, False, trend, seen, reason
         )
-    if series is not None and series.ratio is not None and series.published_ratio is not None:
-        change = f"{(series.published_ratio - 1) * 100:+.0f} %"
-        text = f"{change} from second {series.from_s:g} to {series.to_s:g}"
-        found = "" if series.found_ratio is None else share_words(series.found_ratio)
+    change = published_change(published, AT_S)
+    found = ""
+    if series is not None and series.ratio is not None and series.found_ratio is not None:
+        assert series.from_s is not None
+        assert series.to_s is not None
+        assert series.published_ratio is not None
+        change = series.from_s, series.to_s, series.published_ratio
+        answer, found, why = series.ratio, share_words(series.found_ratio), ""
+    if change is not None:
+        from_s, to_s, ratio = change
+        text = f"{(ratio - 1) * 100:+.0f} % from second {from_s:g} to {to_s:g}"
         yield AnsweredClaim(
-            "course", text, (name,), published.source, False, series.ratio, found, ""
+            f"{name}: change", "course", text, (name,), published.source, False, answer, found, why
         )
 
 
@@ -90,13 +139,16 @@ def _trend_words(published: Claim) -> str:
     return f"{published.trend}: {listed(rates)}/s" if rates else f"{published.trend}"
 
 
-def _rung_before(findings: Findings, rung: TreatmentFinding) -> str:
-    at = findings.rungs.index(rung)
-    return rung.previous or (findings.rungs[at - 1].rung.name if at else "")
-
-
-def _row(
-    kind: str, text: str, rungs: tuple[str, ...], source: str, claim: ClaimFinding
-) -> AnsweredClaim:
+def _of_ratio(
+    key: str, reference: TreatmentFinding, rung: TreatmentFinding, claim: ClaimFinding
+) -> Iterator[AnsweredClaim]:
+    published = rung.rung.claim
+    if claim.published is None:
+        return
+    rate = "" if published.tps is None else f"{format_rate(published.tps)}, "
+    text = f"{rate}{published_words(claim.published)} than {reference.rung.name}"
     found = "" if claim.found is None else slowdown_words(claim.found)
-    return AnsweredClaim(kind, text, rungs, source, False, claim.answer, found, claim.reason)
+    names = (reference.rung.name, rung.rung.name)
+    yield AnsweredClaim(
+        key, "slowdown", text, names, published.source, False, claim.answer, found, claim.reason
+    )

@@ -98,10 +98,9 @@ def answer_series(claim: Claim, decay: RungDecay | None) -> SeriesClaimFinding |
         return SeriesClaimFinding(trend, claim.trend, None, None, None, None, None, None, why)
     shown = "no significant trend" if decay.direction == "inconclusive" else decay.direction
     reasons = [f"{published}found {shown}"]
-    from_s, to_s = _moments(claim, decay) or (None, None)
-    ratio, published_ratio, found = None, None, None
-    if from_s is not None and to_s is not None:
-        published_ratio = _published_at(claim, to_s) / _published_at(claim, from_s)
+    from_s, to_s, ratio, published_ratio, found = None, None, None, None, None
+    if change := published_change(claim, decay.end_s - decay.begin_s):
+        from_s, to_s, published_ratio = change
         logs = decay.log_ratio(decay.begin_s + from_s, decay.begin_s + to_s)
         found = as_ratio(logs, _RATIO_METHOD)
         ratio, reason = judged(1 / published_ratio, as_comparison(logs))
@@ -118,6 +117,38 @@ def answer_series(claim: Claim, decay: RungDecay | None) -> SeriesClaimFinding |
     )
 
 
+def published_change(claim: Claim, length_s: float) -> tuple[float, float, float] | None:
+    """Return the middles of the first and the last published interval that end within 30 s, and the later rate
+    divided by the earlier.
+
+    Args:
+        length_s: of what was measured: where it is shorter than 30 s, it counts.
+
+    Returns:
+        None with fewer than two intervals.
+    """
+    length_s = min(length_s, AT_S) + _ROUNDING_S
+    within = _middles(claim)[: sum(end_s <= length_s for end_s, _ in claim.series)]
+    if len(within) < 2:
+        return None
+    from_s, to_s = within[0], within[-1]
+    return from_s, to_s, _published_at(claim, to_s) / _published_at(claim, from_s)
+
+
+def published_order(rungs: Sequence[Rung]) -> tuple[str, ...]:
+    """Return the rungs whose published rates have an order at 30 s, the fastest first; none without two."""
+    first = _first_series(rungs)
+    rates = {
+        one.name: _published_at(one.claim, AT_S)
+        for one in rungs
+        if first is not None
+        and (one.claim.series or one.claim.tps)
+        and one.claim.source == first.source
+        and _is_published_at(one.claim, AT_S)
+    }
+    return tuple(sorted(rates, key=lambda name: -rates[name])) if len(rates) > 1 else ()
+
+
 def answer_ordering(
     rungs: Sequence[Rung], decays: Mapping[str, RungDecay]
 ) -> OrderingFinding | None:
@@ -130,7 +161,7 @@ def answer_ordering(
         None where fewer than two rungs have both. The moment is 30 s, or as long as the shortest fit.
     """
     claimed = [one for one in rungs if one.claim.series or one.claim.tps]
-    first = next((one.claim for one in claimed if one.claim.series), None)
+    first = _first_series(claimed)
     if first is None:
         return None
     left_out, usable = [], []
@@ -228,11 +259,8 @@ def trend_answer(published: Direction, decay: RungDecay | None) -> Answer:
     return Answer.REPRODUCED if decay.direction == published else Answer.NOT_REPRODUCED
 
 
-def _moments(claim: Claim, decay: RungDecay) -> tuple[float, float] | None:
-    """Return the middles of the first and the last interval that both sides have within 30 s."""
-    length_s = min(decay.end_s - decay.begin_s, AT_S) + _ROUNDING_S
-    within = _middles(claim)[: sum(end_s <= length_s for end_s, _ in claim.series)]
-    return (within[0], within[-1]) if len(within) > 1 else None
+def _first_series(rungs: Sequence[Rung]) -> Claim | None:
+    return next((one.claim for one in rungs if one.claim.series), None)
 
 
 def _middles(claim: Claim) -> list[float]:

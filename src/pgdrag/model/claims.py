@@ -35,6 +35,7 @@ class Answer(StrEnum):
     NOT_REPRODUCED = "not reproduced"
     UNTESTABLE = "untestable here"
     INCONCLUSIVE = "inconclusive"
+    NOT_RUN = "not run yet"  # a trial of what it is about may answer it
     WRONG = "wrong results here"  # its trials lose updates: its speed is of no matter
 
 
@@ -59,6 +60,7 @@ class StatedClaim(BaseModel, ABC):
         name: the kind's name, in the key `kind`.
         summary: one line for the reference.
         example: keys of a valid claim of this kind about rungs named "A" (the baseline) and "B".
+        is_answerable: a trial can answer it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -66,6 +68,7 @@ class StatedClaim(BaseModel, ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     example: ClassVar[Mapping[str, object]]
+    is_answerable: ClassVar[bool] = True
 
     text: Annotated[str, Field(min_length=1)] = Field(
         description="What was published: a clause that stands for itself"
@@ -103,6 +106,7 @@ class UnknownClaim(StatedClaim):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     name: ClassVar[str] = "unknown"
+    is_answerable: ClassVar[bool] = False
     text: str = ""
     kind: str = ""
 

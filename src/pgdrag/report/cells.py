@@ -28,6 +28,7 @@ _ANSWERS = {
     Answer.NOT_REPRODUCED: ("✗ not reproduced", Tone.BAD),
     Answer.INCONCLUSIVE: ("? inconclusive", Tone.WARNING),
     Answer.UNTESTABLE: ("– untestable here", Tone.MUTED),
+    Answer.NOT_RUN: ("… not run yet", Tone.MUTED),
     Answer.WRONG: ("✗ wrong results here", Tone.BAD),
 }
 

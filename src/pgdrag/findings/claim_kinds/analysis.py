@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pgdrag.english import listed
 from pgdrag.findings.analysis import RunAnalysis
 from pgdrag.findings.compared import Treatments
 from pgdrag.findings.values import Answer
@@ -18,6 +19,7 @@ class AnsweredClaim:
     """One claim with its answer.
 
     Attributes:
+        key: the same in all runs of its study.
         kind: its kind.
         text: what was published.
         rungs: which it is about.
@@ -27,6 +29,7 @@ class AnsweredClaim:
         why: the reason of the answer, in words that finish a sentence.
     """
 
+    key: str
     kind: str
     text: str
     rungs: tuple[str, ...]
@@ -63,7 +66,19 @@ def _answer(claim: StatedClaim, treatments: Treatments) -> Answered:
             moment, window = format_duration(claim.after_s), format_duration(round(reached_s))
             why = f"published for {moment} of load, and a window here takes {window}"
             return Answered(Answer.UNTESTABLE, why)
-    return claim.answer(treatments)
+    found = claim.answer(treatments)
+    missing = _not_run(claim, treatments)
+    if found.answer is Answer.UNTESTABLE and claim.is_answerable and missing:
+        return Answered(Answer.NOT_RUN, missing)
+    return found
+
+
+def _not_run(claim: StatedClaim, treatments: Treatments) -> str:
+    """Return which of a claim's rungs were not run, in words; "" where all were."""
+    unrun = [one for one in map(treatments.get, claim.rungs) if one and not one.trials.results]
+    if unrun:
+        return f"{listed([one.name for one in unrun])}: {unrun[0].trials.missing}"
+    return "" if claim.rungs or treatments.run.results else "no trial was run"
 
 
 def _window_s(claim: StatedClaim, treatments: Treatments) -> float:
@@ -79,6 +94,7 @@ def _window_s(claim: StatedClaim, treatments: Treatments) -> float:
 
 def _answered(claim: StatedClaim, found: Answered) -> AnsweredClaim:
     return AnsweredClaim(
+        key=claim.text,
         kind=claim.name,
         text=claim.text,
         rungs=claim.rungs,

@@ -44,9 +44,13 @@ class CourseClaim(StatedClaim):
 
     @model_validator(mode="after")
     def _says_one_thing(self) -> CourseClaim:
-        is_ratio = self.from_tps is not None and self.to_tps is not None
-        if (self.trend is None) != is_ratio or (is_ratio and self.after_s is None):
+        rates = (self.from_tps, self.to_tps)
+        if self.trend is not None and (rates != (None, None) or self.from_s):
+            raise ValueError("trend has no from_tps, from_s and to_tps: write a claim for each")
+        if self.trend is None and (None in rates or self.after_s is None):
             raise ValueError("needs trend, or from_tps, to_tps and after_s")
+        if self.after_s is not None and self.from_s >= self.after_s:
+            raise ValueError("needs a from_s before after_s")
         return self
 
     @property

@@ -19,6 +19,7 @@ class UnmeasuredClaim(StatedClaim):
 
     name: ClassVar[str] = "unmeasured"
     summary: ClassVar[str] = "a figure that no trial of the experiment can answer, with the reason"
+    is_answerable: ClassVar[bool] = False
     example: ClassVar[Mapping[str, object]] = {"why": "no collector sees it"}
 
     why: Annotated[str, Field(min_length=1)] = Field(description="Why it has no answer: a clause")

@@ -334,6 +334,7 @@ _CLAIMS = {
     Answer.NOT_REPRODUCED: "Opposite direction, or no effect although these trials can detect the published one.",
     Answer.INCONCLUSIVE: "More or longer trials are needed.",
     Answer.UNTESTABLE: "This server or machine lacks what the {noun} needs, or one side has no number.",
+    Answer.NOT_RUN: "No trial of this {noun} was run yet.",
 }
 _WRONG = (
     "Its trials lose updates or leave a dataset that fails its check, so its speed means nothing."
