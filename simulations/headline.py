@@ -2,6 +2,9 @@
 
 Both schemes have the trials of os-io's demo: five steps, each also alone and left out, two replicates. Of equal trials
 the logarithms differ by 0.26 (a factor of 1.3), or by half of that; the noise is independent, or lasts from trial to trial.
+
+And slow-42k's demo, whose last two steps hardly commit: two replicates in short windows beside what it was before, each
+step once in a long window, and the baseline three times.
 """
 
 from __future__ import annotations
@@ -10,13 +13,14 @@ import itertools
 import math
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import fmean
+from dataclasses import dataclass, replace
+from statistics import fmean, median
 
 from pgdrag.designs.rungs import RungsFinding
+from pgdrag.findings.find import find
 from pgdrag.findings.values import Comparison, Verdict
 from pgdrag.model import Host, RunRecord, Study
-from pgdrag.model.design import make_design
+from pgdrag.model.design import Design, make_design
 from pgdrag.model.events import ignore
 from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, run_design, simulated_ladder
 from simulations.rows import Row, share_row, value_row
@@ -50,7 +54,10 @@ def simulate(scale: float) -> list[Row]:
     for words, noise in NOISES:
         for ratio, lasts in itertools.product((1.0, 1.2), (0.0, _LASTS)):
             rows += _schemes(words, noise, ratio, lasts, repeats)
-    return rows + _schemes(*NOISES[0], 1.65, 0.0, repeats)
+    rows += _schemes(*NOISES[0], 1.65, 0.0, repeats)
+    for words, noise in NOISES:
+        rows += _slow(words, noise, repeats)
+    return rows
 
 
 def study(*, is_first: bool) -> Study:
@@ -62,14 +69,11 @@ def study(*, is_first: bool) -> Study:
 
 def found(made: Study, truth: Truth, seed: int) -> Found:
     """Run a study against a truth, and return what its design found."""
-    design, bench = make_design(made), SimulatedTrialRunner(truth, seed=seed)
-    blocks = run_design(design, made, lambda trial: bench.run(trial, ignore), blocks=100, seed=seed)
-    results = tuple(result for _, told in blocks for result in told)
-    record = RunRecord("", made, _HOST, "", "", seed, 0.0, 1.0, "done", results, len(results))
+    design, record = _told(made, truth, seed)
     finding = design.find(record)
     assert isinstance(finding, RungsFinding), finding
     *steps, whole = (finding.comparison(rung.name) for rung in made.rungs[1:])
-    return Found(whole, steps, len(results))
+    return Found(whole, steps, len(record.results))
 
 
 def _schemes(words: str, noise: float, ratio: float, lasts: float, repeats: int) -> list[Row]:
@@ -109,6 +113,75 @@ def _schemes(words: str, noise: float, ratio: float, lasts: float, repeats: int)
         rows.append(value_row(f"{name}: trials, mean", fmean(one.trials for one in runs)))
     return rows
 
+
+# Of the six steps of slow-42k: about what two processors showed.
+_SLOWDOWNS = {"a": 1.0, "b": 1.1, "c": 1.7, "d": 10.0, "e": 3500.0, "f": 1.0}
+_BESIDES_S = 12  # that a trial of it takes beside its load
+
+
+def slow_study(*, is_former: bool = False) -> Study:
+    """Return slow-42k's demo as it is, or as it was before it had replicates."""
+    made = simulated_ladder(*_SLOWDOWNS, replicates=1 if is_former else 2)
+    times = {"warm_up_s": 8, "measure_s": 20, "budget_s": 60}
+    if not is_former:
+        times = {"warm_up_s": 5, "measure_s": 10, "budget_s": 55}
+    made = replace(made, load=replace(made.load, **times))
+    return made.with_design("ladder", baseline_repeats=3 if is_former else 1)
+
+
+def _slow(words: str, noise: float, repeats: int) -> list[Row]:
+    rows = []
+    truth = Truth(slowdowns=_SLOWDOWNS, noise=noise)
+    for scheme, is_former in (("two replicates", False), ("each step once", True)):
+        name = f"ladder whose last steps hardly commit, {scheme}, equal trials differ by {words}"
+        made, first_seed = slow_study(is_former=is_former), zlib.crc32(name.encode())
+        runs = [find(_told(made, truth, first_seed + at)[1]) for at in range(repeats)]
+        wholes = [one.rungs[-1].to_baseline for one in runs]
+        decided = sum(x is not None and x.verdict is Verdict.SLOWER for x in wholes)
+        steps = [
+            (step.to_previous.slowdown, _SLOWDOWNS[factor])
+            for one in runs
+            for step, factor in zip(one.rungs[1:5], "abcd", strict=True)
+            if step.to_previous is not None
+        ]
+        covered = sum(found.low <= true <= found.high for found, true in steps)
+        factor = median(math.sqrt(found.high / found.low) for found, _ in steps)
+        took_s = fmean(
+            sum(
+                _BESIDES_S + x.trial.load.warm_up_s + x.measurement.elapsed_s
+                for x in one.run.results
+                if x.measurement is not None
+            )
+            for one in runs
+        )
+        rows += [
+            share_row(f"{name}: headline told", decided, repeats, ">= 0.99"),
+            share_row(
+                f"{name}: interval of a step covers it",
+                covered,
+                len(steps),
+                _goal(">= 0.95", not is_former),
+            ),
+            value_row(
+                f"{name}: interval of a step, a factor of, median",
+                factor,
+                _goal(f"<= {_SLOW_FACTOR[words]:g}", not is_former),
+            ),
+            value_row(f"{name}: trials, mean", fmean(len(one.run.results) for one in runs)),
+            value_row(f"{name}: minutes, mean", took_s / 60),
+        ]
+    return rows
+
+
+def _told(made: Study, truth: Truth, seed: int) -> tuple[Design, RunRecord]:
+    design, bench = make_design(made), SimulatedTrialRunner(truth, seed=seed)
+    blocks = run_design(design, made, lambda trial: bench.run(trial, ignore), blocks=100, seed=seed)
+    results = tuple(result for _, told in blocks for result in told)
+    record = RunRecord("", made, _HOST, "", "", seed, 0.0, 1.0, "done", results, len(results))
+    return design, record
+
+
+_SLOW_FACTOR = {"1.3×": 2.5, "1.14×": 1.7}
 
 # What is promised, by the noise, the ratio and how the noise lasts.
 _POWER = {

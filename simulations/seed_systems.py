@@ -51,7 +51,7 @@ GROUPS = {
 }
 NAMES = tuple(GROUPS)
 _WAL_GUILTY = 5  # settings that share what the write-ahead log costs
-# Warm-up, window and longest window of a short trial and of a full one at the demo scale, and what
+# Warm-up, window and longest window of a short trial and of a full one of docs/how-to/bisect.md, and what
 # restoring and starting take.
 _BRIEF, _FULL, _OVERHEAD_S = (2.7, 6.7, 20.0), (8.0, 20.0, 60.0), 10.0
 

@@ -14,6 +14,7 @@ from pgdrag.designs.compare.findings import CompareFinding
 from pgdrag.designs.compare.rules import End
 from pgdrag.designs.ladder import LadderFinding
 from pgdrag.designs.rungs import RungsFinding
+from pgdrag.experiment import shipped_experiments
 from pgdrag.findings.find import find, trials_left
 from pgdrag.findings.values import Findings, Verdict
 from pgdrag.journal import Journal
@@ -93,6 +94,56 @@ def test_single_changes_are_tried_once_the_whole_is_decided() -> None:
     assert asked[4][-1] == "without R4"
 
 
+HARDLY = {"c": 5.0, "d": 4000.0, "e": 3.0}  # R4 and R5 commit next to nothing
+
+
+def test_what_hardly_commits_decides_the_headline_at_once_and_is_not_run_in_each_block() -> None:
+    asked = blocks_of(plain(), Truth(slowdowns=HARDLY, noise=0.3))
+    # 18 trials: what is left over counts the commits of R4 and R5 again.
+    assert asked == [PAIR, RUNGS[:5], RUNGS[:4], RUNGS[:4], ["R4", "R5"]]
+    never = plain().with_design("ladder", obvious=0.0)
+    assert blocks_of(never, Truth(slowdowns=HARDLY, noise=0.3))[:3] == [PAIR, PAIR, RUNGS[:5]]
+
+
+@pytest.mark.parametrize("base_tps", [0.4, 1000.0])
+def test_nothing_is_obvious_by_chance(base_tps: float) -> None:
+    """Neither where all commit little, nor where a treatment is nine times slower with few commits."""
+    study, bench = plain(), SimulatedTrialRunner(Truth(base_tps=base_tps, noise=0.3), seed=2)
+    blocks = run_design(make_design(study), study, lambda x: bench.run(x, ignore), blocks=99)
+    assert [len(block.treatments) for block, _ in blocks][:2] == [2, 2]
+    slower = Truth(base_tps=4.0, slowdowns={"e": 9.0}, noise=0.01)
+    assert blocks_of(plain(), slower)[:2] == [PAIR, PAIR]
+
+
+def test_an_obvious_headline_says_so_and_steps_have_an_interval(tmp_path: Path) -> None:
+    findings = find(run(tmp_path, plain(replicates=2), Truth(slowdowns=HARDLY, noise=0.1)))
+    assert "R5 against R0: decided by the commits counted in one pair of trials." in findings.answer
+    assert "undecided" not in findings.answer.lower()
+    found = headline(findings)
+    assert (found.end, found.verdict, len(found.pairs)) == (End.DECIDED, Verdict.SLOWER, 1)
+    text = render_markdown(findings)
+    assert "No answer yet" not in text
+    for step in findings.rungs[1:4]:
+        assert step.trials == 2
+        assert step.to_previous is not None
+        assert 0 < step.to_previous.slowdown.low < step.to_previous.slowdown.high < 10
+
+
+def test_a_run_from_before_what_is_obvious_ended_pairs_goes_on_as_it_began(tmp_path: Path) -> None:
+    stored = TypeAdapter(Study).dump_python(plain(), mode="json")
+    assert stored["design_parameters"].pop("obvious")
+    old = TypeAdapter(Study).validate_json(json.dumps(stored))
+    found = run(tmp_path, old, Truth(slowdowns=HARDLY, noise=0.01))
+    assert [x.trial.treatment.name for x in found.results[:4]].count("R5") == 2
+
+
+def test_summaries_of_scales_promise_no_replicates_where_pairs_come_first() -> None:
+    for experiment in shipped_experiments().values():
+        for scale, words in experiment.scales.items():
+            if make_design(experiment.study(scale)).plan():
+                assert "as many trials as" in words, (experiment.name, scale)
+
+
 @pytest.mark.parametrize("design", ["ladder", "one-at-a-time"])
 @pytest.mark.parametrize("noise", [0.01, 0.3])
 def test_no_run_has_more_trials_than_blocks_alone_and_each_treatment_has_one(
@@ -124,11 +175,25 @@ def test_the_plan_is_said_beforehand() -> None:
 
 
 @pytest.mark.parametrize("noise", [0.01, 0.1, 0.3])
-def test_what_is_foretold_holds_after_every_block(noise: float) -> None:
-    study = os_io(is_first=True)
+@pytest.mark.parametrize(
+    ("study", "slowdowns"),
+    [
+        (os_io(is_first=True), {"d": 1.5}),
+        (os_io(is_first=True), HARDLY),
+        (plain(), {"a": 4000.0}),
+        (plain(), {"c": 4000.0, "d": 1 / 4000.0}),
+        (plain(replicates=2), HARDLY),
+        (simulated_ladder("a", replicates=5), {"a": 4000.0}),
+        (simulated_ladder("a", "b", replicates=5), {"b": 4000.0}),
+        (plain().with_design("one-at-a-time"), {"a": 4000.0, "c": 4000.0}),
+    ],
+)
+def test_what_is_foretold_holds_after_every_block(
+    study: Study, slowdowns: dict[str, float], noise: float
+) -> None:
     design, bench = (
         make_design(study),
-        SimulatedTrialRunner(Truth(slowdowns={"d": 1.5}, noise=noise)),
+        SimulatedTrialRunner(Truth(slowdowns=slowdowns, noise=noise)),
     )
     foretold, done = [(0, design.trials_left())], 0
     for _, results in run_design(design, study, lambda x: bench.run(x, ignore), blocks=99):
@@ -200,9 +265,14 @@ def test_what_cannot_be_had_here_is_no_headline_and_the_rung_before_is(tmp_path:
     assert sum(x.trial.treatment.name == "R5" for x in made.results) <= 3
 
 
-@pytest.mark.parametrize(
-    "outcome", [Outcome.DID_NOT_START, Outcome.CRASHED, Outcome.STALLED, Outcome.INVALID]
-)
+def test_a_headline_that_commits_nothing_is_decided_and_run_again_last(tmp_path: Path) -> None:
+    made = run(tmp_path, plain(), Truth(outcomes={"e": Outcome.STALLED}, noise=0.01))
+    assert headline(find(made)).verdict is Verdict.SLOWER
+    tried = [x.trial.treatment.name for x in made.results]
+    assert (tried.count("R5"), tried.count("R3"), tried[-1]) == (2, 3, "R5")
+
+
+@pytest.mark.parametrize("outcome", [Outcome.DID_NOT_START, Outcome.CRASHED, Outcome.INVALID])
 def test_a_headline_that_breaks_is_tried_twice_and_the_steps_are_run(
     tmp_path: Path, outcome: Outcome
 ) -> None:

@@ -3,6 +3,9 @@
 A study has a headline: one treatment against the baseline. Where there are trials enough, pairs of these two
 come first, compared as `compare` compares its arms, until they are decided or their part of the trials is
 used; then blocks of all treatments, in what is left. A run never takes more trials than whole blocks alone would.
+
+What hardly commits takes the longest windows, and its count alone says how slow it is: one such trial decides the
+headline, and a treatment like that is run again only when nothing else fits.
 """
 
 from __future__ import annotations
@@ -25,9 +28,10 @@ from pgdrag.designs.compare.rules import (
     MOST_PAIRS,
     CompareParameters,
     End,
+    Interim,
     pairs_to_detect,
 )
-from pgdrag.designs.compare.section import comparison_blocks
+from pgdrag.designs.compare.section import answer, comparison_blocks, warnings
 from pgdrag.english import counted
 from pgdrag.findings.combine import RungTrials, group
 from pgdrag.findings.readings import rate_if_numbered, rates_of
@@ -38,7 +42,7 @@ from pgdrag.report import document
 from pgdrag.report.sections import Section, found_of
 from pgdrag.stats.linear_model import Fit, fit
 from pgdrag.stats.paired import ORDER_PAIRS
-from pgdrag.stats.rates import repeat_noise
+from pgdrag.stats.rates import TrialRate, repeat_noise
 from pgdrag.stats.ratios import slowdown
 from pgdrag.stats.sequential import FIRST_INTERIM
 from pgdrag.units import format_duration, format_ratio
@@ -51,7 +55,7 @@ class RungsParameters(DesignParameters):
     """Parameters of a design over the rungs."""
 
     # Runs stored before this parameter existed had whole blocks only, and resume that way.
-    unstored: ClassVar[Mapping[str, object]] = {"headline": 0.0}
+    unstored: ClassVar[Mapping[str, object]] = {"headline": 0.0, "obvious": 0.0}
 
     baseline_repeats: Annotated[int, Field(ge=1, le=10)] = Field(
         default=1,
@@ -60,6 +64,11 @@ class RungsParameters(DesignParameters):
     headline: Annotated[float, Field(ge=0, le=0.9)] = Field(
         default=0.75,
         description="Use up to this part of the trials for pairs that decide the headline first; 0: none",
+    )
+    obvious: Annotated[float, Field(ge=0)] = Field(
+        default=10.0,
+        description="With headline: run once what commits fewer than 30 transactions in a window and is at least this "
+        "many times slower than the baseline, by the exact interval of its count; 0: run it as often as others",
     )
 
 
@@ -112,6 +121,7 @@ class EveryRung(Design):
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         super().__init__(rungs, parameters)
         self._results: list[Result] = []
+        self._obvious: frozenset[str] = frozenset()
         self._has_run = False
         self._target = self._headlines()[0] if len(self.rungs) > 1 else self.rungs[0]
 
@@ -137,6 +147,7 @@ class EveryRung(Design):
         self._has_run = True
         if not self._most_pairs:
             return
+        self._obvious = self._obvious_in(self._results)
         lacking = {x.trial.treatment.name for x in self._results if x.outcome is Outcome.UNTESTABLE}
         testable = (x for x in self._headlines() if x.treatment.name not in lacking)
         target = next(testable, self._target)
@@ -151,18 +162,30 @@ class EveryRung(Design):
         """Return the fewest and the most trials still to come, whenever the headline is decided, or if it never is."""
         if not self._most_pairs:
             return super().trials_left()
-        run = at = len(self._results)
+        run = len(self._results)
+        following = len(self._next(run, is_open=self._is_open))
+        if not following:
+            return Forecast(0, 0)
+        ends = self._ends(run)
+        least, most = min(ends), max(ends)
+        if self._may_be_obvious and len(self.rungs) > 2:
+            # A block that becomes smaller leaves fewer trials over than the rungs of a whole one.
+            least, most = min(least, self._trials - len(self.rungs) + 1), self._trials
+        return Forecast(max(least - run, following), most - run)
+
+    def _ends(self, run: int) -> list[int]:
+        """Return how many trials a run may have in all, whenever the headline is decided, or if it never is."""
         if not self._is_open:
-            left = self._end_after(run) - run
-            return Forecast(left, left)
-        # Whenever it is decided: which case takes the fewest trials depends on what then fills the rest.
-        undecided_until, ends = run + self._comparison.forecast().least, []
+            return [self._end_after(run)]
+        # Which case takes the fewest trials depends on what then fills the rest.
+        pairs = self._comparison.forecast().least
+        undecided_until = run + (len(self._pair) if self._may_be_obvious else pairs)
+        at, ends = run, []
         while block := self._next(at, is_open=True):
             at += len(block)
             if at >= undecided_until:
                 ends.append(self._end_after(at))
-        ends.append(at)
-        return Forecast(min(ends) - run, max(ends) - run)
+        return [*ends, at]
 
     def plan(self) -> str:
         """Say which pairs come first, and what follows."""
@@ -191,6 +214,8 @@ class EveryRung(Design):
         if not self._most_pairs:
             return None
         found = self._comparison.find(run)
+        if self._target.treatment.identity in self._obvious_in(run.results):
+            return _decided_by_count(found)
         is_over = found.end is End.GOING_ON and not self.ask().treatments
         return replace(found, end=End.MAX_PAIRS) if is_over else found
 
@@ -241,9 +266,11 @@ class EveryRung(Design):
 
     def headline_sentence(self, found: CompareFinding, run: RunRecord) -> str:
         """Say how many pairs decided the headline, or what it would take; "" with fewer than two."""
+        start = f"{found.treatment} against {found.reference}"
+        if found.pairs and found.end is End.DECIDED and len(found.pairs) < FIRST_INTERIM:
+            return f"{start}: decided by the commits counted in one pair of trials."
         if len(found.pairs) < FIRST_INTERIM:
             return ""
-        start = f"{found.treatment} against {found.reference}"
         pairs = f"{counted(len(found.pairs), 'pair')} of trials"
         if found.verdict is not Verdict.INCONCLUSIVE:
             return f"{start}: decided by {pairs}."
@@ -298,10 +325,35 @@ class EveryRung(Design):
 
     @property
     def _is_open(self) -> bool:
-        return bool(self._comparison.ask().treatments)
+        is_obvious = self._target.treatment.identity in self._obvious
+        return bool(self._comparison.ask().treatments) and not is_obvious
+
+    @property
+    def _may_be_obvious(self) -> bool:
+        """Tell whether a rung may still turn out to be obvious: it has no trial with a number yet."""
+        tried = {x.trial.treatment.identity for x in self._results if rate_if_numbered(x)}
+        return bool(self.parameters.obvious) and any(
+            rung.treatment.identity not in tried for rung in self.rungs
+        )
+
+    def _obvious_in(self, results: Sequence[Result]) -> frozenset[str]:
+        """Return the identities of the treatments whose first trial's count alone says that they are far slower."""
+        first: dict[str, TrialRate] = {}
+        for result in results:
+            if (rate := rate_if_numbered(result)) is not None:
+                first.setdefault(result.trial.treatment.identity, rate)
+        baseline = first.get(self.rungs[0].treatment.identity)
+        times = self.parameters.obvious
+        if not times or baseline is None or baseline.has_few_commits:
+            return frozenset()
+        return frozenset(
+            identity
+            for identity, rate in first.items()
+            if rate.has_few_commits and slowdown([baseline], [rate]).slowdown.low >= times
+        )
 
     def _blocks(self, *, is_open: bool) -> list[tuple[Treatment, ...]]:
-        """Return the blocks that may follow the first pairs, the largest first."""
+        """Return the blocks that may follow the first pairs, the largest first; those that nothing is known of."""
         # What is known need not be run again; the baseline ties a block to the others.
         rungs = tuple(
             rung.treatment
@@ -309,7 +361,17 @@ class EveryRung(Design):
             if is_open or rung.treatment is not self._target.treatment
         )
         has_more = len(self.everything) > len(self.rungs)
-        return [one for one in ((self.everything, rungs) if has_more else (rungs,)) if len(one) > 1]
+        blocks = []
+        for block in (self.everything, rungs) if has_more else (rungs,):
+            unknown = tuple(x for x in block if x.identity not in self._obvious)
+            blocks.append(unknown if len(unknown) > 1 else block)
+        return [one for one in blocks if len(one) > 1]
+
+    @property
+    def _again(self) -> list[tuple[Treatment, ...]]:
+        """Return the block of what is obvious, for the trials that are left over: its counts add up."""
+        obvious = tuple(x for x in self.everything if x.identity in self._obvious)
+        return [obvious] if obvious and len(self.rungs) > 2 else []
 
     def _next(self, run: int, *, is_open: bool) -> tuple[Treatment, ...]:
         """Return the next pair or block: a pair, the largest block that fits, or a pair while the headline is open.
@@ -320,14 +382,31 @@ class EveryRung(Design):
         """
         if is_open and run < 2 * self._first_pairs:
             return self._pair
-        may_follow = [*self._blocks(is_open=is_open), *([self._pair] if is_open else [])]
+        pair = [self._pair] if is_open else []
+        may_follow = [*self._blocks(is_open=is_open), *pair, *self._again]
         return next((one for one in may_follow if len(one) <= self._trials - run), ())
 
     def _end_after(self, run: int) -> int:
         """Return how many trials a run has in all whose headline is decided after `run` of them."""
-        for block in self._blocks(is_open=False):
+        for block in (*self._blocks(is_open=False), *self._again):
             run += max(self._trials - run, 0) // len(block) * len(block)
         return run
+
+
+def _decided_by_count(found: CompareFinding) -> CompareFinding:
+    """Return a headline as decided by the exact interval of its counts, which leaves no doubt."""
+    if found.slowdown is None or found.verdict is not Verdict.INCONCLUSIVE:
+        return found
+    shown = found.slowdown
+    interim = Interim(len(found.pairs), shown, shown, Verdict.SLOWER, None, is_decided=True)
+    found = replace(
+        found,
+        verdict=Verdict.SLOWER,
+        end=End.DECIDED,
+        interims=(*found.interims, interim),
+        more_pairs=0,
+    )
+    return replace(found, answer=answer(found), warnings=tuple(warnings(found)))
 
 
 def against_baseline(results: Sequence[Result], baseline: Treatment) -> str:
