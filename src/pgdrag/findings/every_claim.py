@@ -97,11 +97,12 @@ def _of_step(
     published = published_ratio(before.rung.claim, rung.rung.claim)
     if published is None:
         return
-    if found is None or rung.previous not in ("", before.rung.name):
+    if rung.previous not in ("", before.rung.name):
         answer = Answer.UNTESTABLE if before.trials else Answer.NOT_RUN
         why = f"{before.rung.name}: {before.state}"
         found = ClaimFinding(answer, published, None, why, reason=why)
-    yield from _of_ratio(f"{rung.rung.name} as a step", before, rung, found)
+    if found is not None:
+        yield from _of_ratio(f"{rung.rung.name} as a step", before, rung, found)
 
 
 def _over_time(rung: TreatmentFinding) -> Iterator[AnsweredClaim]:
