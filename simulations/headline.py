@@ -122,10 +122,10 @@ _BESIDES_S = 12  # that a trial of it takes beside its load
 def slow_study(*, is_former: bool = False) -> Study:
     """Return slow-42k's demo as it is, or as it was before it had replicates."""
     made = simulated_ladder(*_SLOWDOWNS, replicates=1 if is_former else 2)
-    times = {"warm_up_s": 8, "measure_s": 20, "budget_s": 60}
-    if not is_former:
-        times = {"warm_up_s": 5, "measure_s": 10, "budget_s": 55}
-    made = replace(made, load=replace(made.load, **times))
+    load = replace(made.load, warm_up_s=5, measure_s=10, budget_s=55)
+    if is_former:
+        load = replace(made.load, warm_up_s=8, measure_s=20, budget_s=60)
+    made = replace(made, load=load)
     return made.with_design("ladder", baseline_repeats=3 if is_former else 1)
 
 
