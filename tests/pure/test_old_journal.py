@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import lzma
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from in_process import pgdrag
 
 JOURNAL = Path(__file__).parent / "journals" / "b74b73b.sqlite.xz"
 # Numbers and names that b74b73b itself printed of each run.
@@ -35,15 +34,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     (home / "journal.sqlite").write_bytes(lzma.decompress(JOURNAL.read_bytes()))
 
     def run(name: str, form: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "pgdrag", "report", name, "--format", form],
-            env={**os.environ, "PGDRAG_HOME": str(home), "COLUMNS": "120"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        status, out, err = pgdrag("report", name, "--format", form, PGDRAG_HOME=str(home))
+        assert status == 0, err
+        return out
 
     return run
 
