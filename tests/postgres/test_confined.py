@@ -22,8 +22,9 @@ from pgdrag.model import Instrument, Level, Outcome, Result, Treatment, Trial, W
 from pgdrag.model.events import Event, PhaseStarted, ignore
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.recordings import StatementPlan, UpdateLook
-from pgdrag.servers.cluster import EXTENSIONS_SCHEMA, Cluster
+from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import ServerProcess
+from pgdrag.servers.roles import EXTENSIONS_SCHEMA
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot
 from pgdrag.servers.sweep import sweep

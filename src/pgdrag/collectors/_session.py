@@ -14,7 +14,7 @@ from pgdrag.collectors import Observer, Unseen
 from pgdrag.errors import PgdragError, ServerLost
 from pgdrag.model.measurement import Example
 from pgdrag.model.recordings import Plan
-from pgdrag.servers.cluster import EXTENSIONS_SCHEMA, QUIET_SETTINGS
+from pgdrag.servers.roles import EXTENSIONS_SCHEMA, QUIET_SETTINGS
 
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster

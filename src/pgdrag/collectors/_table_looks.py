@@ -15,7 +15,7 @@ from pgdrag.collectors._heap_pages import NotPages, Numbers, Pages, parse
 from pgdrag.collectors._session import QUIET
 from pgdrag.host.clock import CLOCK
 from pgdrag.model.recordings import HotChain, PageStrip
-from pgdrag.servers.cluster import EXTENSIONS_SCHEMA
+from pgdrag.servers.roles import EXTENSIONS_SCHEMA
 
 MOST_COLUMNS = 200
 MOST_STRIPS = 3  # tables

@@ -21,6 +21,7 @@ from pgdrag.host.confinement import mark
 from pgdrag.host.process_alive import wait_until
 from pgdrag.host.server_user import ServerUser
 from pgdrag.host.spawn import clean_environment, run, spawn
+from pgdrag.servers import roles
 from pgdrag.servers.binaries import Binaries, executable_binaries
 from pgdrag.servers.channel import ChannelNote, channel_settings, merge_channel
 from pgdrag.servers.conf import write_conf
@@ -50,26 +51,7 @@ _LOG_BYTES = 64 * 2**10
 _REMOVE_TIMEOUT_S = 1.0
 _LEAVE_TIMEOUT_S = 2.0
 _PORT_TRIES = 5
-# Of a session that must write, whatever the treatment sets, and wait for no standby.
-_ABLE_TO_WRITE = {
-    "default_transaction_read_only": "off",
-    "statement_timeout": "0",
-    "lock_timeout": "0",
-    "synchronous_commit": "off",
-}
-_SINCE_17 = {"transaction_timeout": "0"}
 _REFUSED_SQL = "SELECT count(*) FROM pg_file_settings WHERE error IS NOT NULL"
-# What keeps a session's statements out of the log and of pg_stat_statements, if a superuser says so.
-QUIET_SETTINGS: Mapping[str, str] = {
-    "log_min_messages": "fatal",
-    "log_lock_waits": "off",
-    "log_statement": "none",
-    "log_min_duration_statement": "-1",
-    "log_duration": "off",
-    "pg_stat_statements.track": "none",
-}
-# Not the superuser's name: a schema of that name would be looked into before "public".
-EXTENSIONS_SCHEMA = "pgdrag_extensions"
 _HEADER = "Written by pgdrag; the server's place and port are on its command line."
 
 
@@ -88,16 +70,11 @@ class Cluster(Postmaster):
         needed: settings that the next `configure` adds where its own say nothing of them.
     """
 
-    # pgdrag's own sessions, which look up no name in a schema that others may write to.
-    superuser = "pgdrag"
-    database = "pgdrag"
-    # The workload's sessions. It may do nothing beyond the database, which is not its own, since an owner decides
-    # what settings the superuser's sessions begin with: SQL of an experiment is not to run programs by COPY.
-    load_role = "load"
-    # Those of a workload that says that it needs more.
-    load_superuser = "load_superuser"
-    # Those of collectors that run the workload's statements: with its rights, but neither logged nor tracked.
-    look_role = "load_looked_at"
+    superuser = roles.SUPERUSER
+    database = roles.DATABASE
+    load_role = roles.LOAD_ROLE
+    load_superuser = roles.LOAD_SUPERUSER
+    look_role = roles.LOOK_ROLE
 
     def __init__(self, scratch: Scratch, binaries: Binaries, owned: OwnedDirectory) -> None:
         super().__init__(owned.path / "data", binaries.postgres, scratch.user)
@@ -193,34 +170,11 @@ class Cluster(Postmaster):
             maker,
             "postgres",
             *("--single", "-D", str(self.data_directory), "-c", "exit_on_error=on", "template1"),
-            text=self._roles_sql(),
+            text=roles.roles_sql(),
         )
         if maker is not None:
             self.scratch.hand_over(self.data_directory, maker)
         self.configure({})
-
-    def _roles_sql(self) -> str:
-        quiet = (
-            f"ALTER ROLE {self.look_role} SET {name} = '{value}'"
-            for name, value in QUIET_SETTINGS.items()
-        )
-        return "".join(
-            f"{statement}\n"
-            for statement in (
-                f"ALTER ROLE {self.superuser} SET search_path = pg_catalog",
-                f"CREATE ROLE {self.load_role} LOGIN",
-                f"CREATE ROLE {self.load_superuser} SUPERUSER LOGIN",
-                f"CREATE ROLE {self.look_role} LOGIN IN ROLE {self.load_role}",
-                f"ALTER ROLE {self.look_role} SET role = {self.load_role}",
-                *quiet,
-                # In the database from which that of the workload is made.
-                f"ALTER SCHEMA public OWNER TO {self.load_role}",
-                # Whoever makes it owns what is made in it by the superuser, or has put something there before.
-                f"CREATE SCHEMA {EXTENSIONS_SCHEMA}",
-                f"CREATE DATABASE {self.database}",
-                f"GRANT CREATE ON DATABASE {self.database} TO {self.load_role}",
-            )
-        )
 
     def configure(self, settings: Mapping[str, str]) -> list[ChannelNote]:
         """Write the whole configuration: the observation channel, what is `needed`, then `settings`.
@@ -316,10 +270,10 @@ class Cluster(Postmaster):
         Raises:
             ServerDidNotStart: the server refuses it.
         """
-        settings = {**_ABLE_TO_WRITE, **(_SINCE_17 if self.binaries.version_num >= 170000 else {})}
+        settings = roles.settings_to_write(self.binaries.version_num)
         try:
             with self.connect(settings=settings) as connection:
-                tcp.tell(connection)
+                roles.tell_password(connection, tcp.role, tcp.password)
         except (psycopg.Error, ServerLost) as error:
             self.stop(fast_timeout_s=0)
             raise self._did_not_start(f"could not set the password for TCP: {error}") from error

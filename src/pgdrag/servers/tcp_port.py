@@ -11,8 +11,6 @@ import secrets
 import socket
 from dataclasses import dataclass, field
 
-from psycopg import Connection, sql
-
 from pgdrag.errors import ServerError
 
 LOOPBACK = "127.0.0.1"
@@ -41,18 +39,6 @@ class TcpAccess:
             "local replication all trust\n"
             f'host all "{self.role}" {LOOPBACK}/32 scram-sha-256\n'
         )
-
-    def tell(self, connection: Connection) -> None:
-        """Give the role its password, as a verifier.
-
-        Raises:
-            psycopg.Error: the server refuses it.
-        """
-        verifier = connection.pgconn.encrypt_password(
-            self.password.encode(), self.role.encode(), b"scram-sha-256"
-        )
-        role, password = sql.Identifier(self.role), sql.Literal(verifier.decode())
-        connection.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(role, password))
 
 
 def free_port() -> int:
