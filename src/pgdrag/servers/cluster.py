@@ -260,11 +260,11 @@ class Cluster(Postmaster):
             self._write_owner()
         self._in_force = self._written
         if self.tcp is not None:
-            self._tell_password(self.tcp)
+            self._set_password(self.tcp)
         # The question whether it is ready took one of its connections, perhaps the only one.
         wait_until(self._has_no_clients, _LEAVE_TIMEOUT_S)
 
-    def _tell_password(self, tcp: TcpAccess) -> None:
+    def _set_password(self, tcp: TcpAccess) -> None:
         """Give the role its password, whatever the treatment's settings make of a session.
 
         Raises:
@@ -273,7 +273,7 @@ class Cluster(Postmaster):
         settings = roles.settings_to_write(self.binaries.version_num)
         try:
             with self.connect(settings=settings) as connection:
-                roles.tell_password(connection, tcp.role, tcp.password)
+                roles.set_password(connection, tcp.role, tcp.password)
         except (psycopg.Error, ServerLost) as error:
             self.stop(fast_timeout_s=0)
             raise self._did_not_start(f"could not set the password for TCP: {error}") from error

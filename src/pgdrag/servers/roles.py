@@ -66,7 +66,7 @@ def settings_to_write(version_num: int) -> Mapping[str, str]:
     return {**_ABLE_TO_WRITE, **(_SINCE_17 if version_num >= 170000 else {})}
 
 
-def tell_password(connection: Connection, role: str, password: str) -> None:
+def set_password(connection: Connection, role: str, password: str) -> None:
     """Give a role its password, as a verifier.
 
     Raises:
