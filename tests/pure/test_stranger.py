@@ -22,11 +22,11 @@ from pgdrag.experiment import load_experiment
 from pgdrag.experiment.consent import Needed, Remembered, run_needs, study_programs
 from pgdrag.factors import Here, Problem
 from pgdrag.factors.server import Server
+from pgdrag.host import block_devices
 from pgdrag.journal import Journal
 from pgdrag.model import Host, Level
 from pgdrag.model.program import Program
 from pgdrag.provision import Provision
-from pgdrag.servers import real_device
 from pgdrag.servers.settings import SettingsCatalog
 
 HEAD = 'pgdrag = 1\nname = "stranger"\n'
@@ -296,16 +296,16 @@ def test_a_disk_is_known_by_its_serial_number_and_a_partition_by_its_place(
         (disk / name).write_text(text)
     (tmp_path / "8:16").symlink_to(disk)
     (tmp_path / "8:17").symlink_to(disk / "sdb1")
-    monkeypatch.setattr(real_device, "_SYS_DEV", tmp_path)
+    monkeypatch.setattr(block_devices, "_BY_NUMBER", tmp_path)
     for minor, identity in (
         (16, ("naa.5000c500a1b2c3d4", "2048")),
         (17, ("naa.5000c500a1b2c3d4", "64", "100")),
     ):
         found = SimpleNamespace(st_mode=stat.S_IFBLK, st_rdev=os.makedev(8, minor))
         device: Any = SimpleNamespace(stat=lambda found=found: found)
-        assert real_device.disk_identity(device) == identity
-    assert real_device.disk_identity(tmp_path) == ()
-    assert real_device.disk_identity(Path("vm.overcommit_memory")) == ()
+        assert block_devices.disk_identity(device) == identity
+    assert block_devices.disk_identity(tmp_path) == ()
+    assert block_devices.disk_identity(Path("vm.overcommit_memory")) == ()
 
 
 def test_remembered_consent_of_others_counts_nothing(home: Path) -> None:

@@ -21,11 +21,11 @@ import platformdirs
 
 from pgdrag.errors import StorageError
 from pgdrag.factors.programs import programs_of
+from pgdrag.host.block_devices import disk_identity
 from pgdrag.lab import make_design
 from pgdrag.model import Study
 from pgdrag.model.program import Program
 from pgdrag.servers.binaries import strange_programs
-from pgdrag.servers.real_device import disk_identity
 
 # The file of a command is read whole: more than that is no script.
 _LARGEST_FILE_BYTES = 100_000_000

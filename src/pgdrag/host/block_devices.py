@@ -16,6 +16,7 @@ from pgdrag.host.mounts import mount_holding
 _BY_NUMBER = Path("/sys/dev/block")
 # What made a device-mapper volume says so at the beginning of its UUID.
 _MADE_BY = {"LVM-": "LVM", "CRYPT-": "dm-crypt", "mpath-": "multipath"}
+_IDENTITY = ("wwid", "device/wwid", "serial", "device/serial", "dm/uuid", "loop/backing_file")
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,23 @@ def number_of(path: str) -> str | None:
     return _written(found.st_rdev) if found is not None and is_device else None
 
 
+def disk_identity(device: Path) -> tuple[str, ...]:
+    """Return what tells a disk from another that the kernel gives its name after a restart, as far as it knows.
+
+    Its WWN, its serial number or its file, and its size; nothing of what is no block device.
+    """
+    try:
+        found = device.stat()
+    except (OSError, ValueError):
+        return ()
+    if not stat.S_ISBLK(found.st_mode):
+        return ()
+    home = (_BY_NUMBER / f"{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}").resolve()
+    whole = home.parent if (home / "partition").exists() else home
+    signs = [whole / name for name in _IDENTITY] + [home / "start", home / "size"]
+    return tuple(x for sign in signs if (x := _text(sign)))
+
+
 def _device(directory: Path) -> Device:
     """Return a device with all that are below it.
 
@@ -144,6 +162,13 @@ def _kind(directory: Path) -> str:
 def _line(path: Path) -> str:
     try:
         return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").strip()
     except OSError:
         return ""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 from pgdrag.errors import UsageError
@@ -13,7 +12,6 @@ from pgdrag.host.programs import run_program
 
 _SYS_DEV = Path("/sys/dev/block")
 _SWAPS = Path("/proc/swaps")
-_IDENTITY = ("wwid", "device/wwid", "serial", "device/serial", "dm/uuid", "loop/backing_file")
 _BLKID_FOUND_NOTHING = 2
 
 
@@ -54,30 +52,6 @@ def refuse_taken_device(device: Path, *, allowed: frozenset[str], overwrite: boo
             f'device "{device}" is not empty: {found}',
             hint='If that may be lost, give the storage overwrite = "yes".',
         )
-
-
-def disk_identity(device: Path) -> tuple[str, ...]:
-    """Return what tells a disk from another that the kernel gives its name after a restart, as far as it knows.
-
-    Its WWN, its serial number or its file, and its size; nothing of what is no block device.
-    """
-    try:
-        found = device.stat()
-    except (OSError, ValueError):
-        return ()
-    if not stat.S_ISBLK(found.st_mode):
-        return ()
-    home = (_SYS_DEV / f"{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}").resolve()
-    whole = home.parent if (home / "partition").exists() else home
-    signs = [whole / name for name in _IDENTITY] + [home / "start", home / "size"]
-    return tuple(x for sign in signs if (x := _text(sign)))
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def _use_of(device: Path) -> str | None:
