@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -297,15 +294,10 @@ def test_a_disk_is_known_by_its_serial_number_and_a_partition_by_its_place(
     (tmp_path / "8:16").symlink_to(disk)
     (tmp_path / "8:17").symlink_to(disk / "sdb1")
     monkeypatch.setattr(block_devices, "_BY_NUMBER", tmp_path)
-    for minor, identity in (
-        (16, ("naa.5000c500a1b2c3d4", "2048")),
-        (17, ("naa.5000c500a1b2c3d4", "64", "100")),
-    ):
-        found = SimpleNamespace(st_mode=stat.S_IFBLK, st_rdev=os.makedev(8, minor))
-        device: Any = SimpleNamespace(stat=lambda found=found: found)
-        assert block_devices.disk_identity(device) == identity
-    assert block_devices.disk_identity(tmp_path) == ()
-    assert block_devices.disk_identity(Path("vm.overcommit_memory")) == ()
+    monkeypatch.setattr(block_devices, "number_of", {"/dev/sdb": "8:16", "/dev/sdb1": "8:17"}.get)
+    assert block_devices.disk_identity("/dev/sdb") == ("naa.5000c500a1b2c3d4", "2048")
+    assert block_devices.disk_identity("/dev/sdb1") == ("naa.5000c500a1b2c3d4", "64", "100")
+    assert block_devices.disk_identity("vm.overcommit_memory") == ()
 
 
 def test_remembered_consent_of_others_counts_nothing(home: Path) -> None:

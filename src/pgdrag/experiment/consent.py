@@ -135,7 +135,7 @@ class Remembered:
 def _content(needed: Needed) -> list[object]:
     """Return all that consent depends on; it reads the files that commands name."""
     return [
-        [" ".join((x, *disk_identity(Path(x)))) for x in sorted(needed.changes)],
+        [" ".join((x, *disk_identity(x))) for x in sorted(needed.changes)],
         [[x.key, *_contents(x)] for x in sorted(needed.programs)],
     ]
 

@@ -107,21 +107,18 @@ def number_of(path: str) -> str | None:
     return _written(found.st_rdev) if found is not None and is_device else None
 
 
-def disk_identity(device: Path) -> tuple[str, ...]:
+def disk_identity(path: str) -> tuple[str, ...]:
     """Return what tells a disk from another that the kernel gives its name after a restart, as far as it knows.
 
-    Its WWN, its serial number or its file, and its size; nothing of what is no block device.
+    Its WWN, its serial number or its file, and its size; nothing where the path is no block device's.
     """
-    try:
-        found = device.stat()
-    except (OSError, ValueError):
+    number = number_of(path)
+    if number is None:
         return ()
-    if not stat.S_ISBLK(found.st_mode):
-        return ()
-    home = (_BY_NUMBER / f"{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}").resolve()
+    home = (_BY_NUMBER / number).resolve()
     whole = home.parent if (home / "partition").exists() else home
     signs = [whole / name for name in _IDENTITY] + [home / "start", home / "size"]
-    return tuple(x for sign in signs if (x := _text(sign)))
+    return tuple(x for sign in signs if (x := _line(sign)))
 
 
 def _device(directory: Path) -> Device:
@@ -160,13 +157,6 @@ def _kind(directory: Path) -> str:
 
 
 def _line(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""
-
-
-def _text(path: Path) -> str:
     try:
         return path.read_text(errors="replace").strip()
     except OSError:
