@@ -55,7 +55,7 @@ class Fit:
     Attributes:
         trials: of each treatment, in the order of the first columns of `model`; then come the blocks but for
             the first.
-        model, solution, dof: see `least_squares`.
+        model, solution: see `least_squares`.
         logs: the logarithm of each trial's throughput.
         within: standard error of each logarithm from within its trial.
         noise: from trial to trial of one treatment in one block, from the residuals, see `fit`; None where nothing
@@ -67,8 +67,12 @@ class Fit:
     solution: NDArray[np.float64]
     logs: NDArray[np.float64]
     within: NDArray[np.float64]
-    dof: int
     noise: Noise | None
+
+    @property
+    def dof(self) -> int:
+        """Degrees of freedom of the noise; 0 where nothing was repeated."""
+        return 0 if self.noise is None else self.noise.dof
 
     def __contains__(self, name: str) -> bool:
         return name in self.trials
@@ -179,7 +183,7 @@ def fit(trials: Mapping[str, Sequence[TrialRate]]) -> Fit:
     noise = _fitted(of_longer).noise
     if noise is None or noise.dof < _ENOUGH_DOF:
         noise = repeat_noise(found.trials.values()) or noise
-    return replace(found, noise=noise, dof=0 if noise is None else noise.dof)
+    return replace(found, noise=noise)
 
 
 def _fitted(trials: Mapping[str, Sequence[TrialRate]]) -> Fit:
@@ -200,4 +204,4 @@ def _fitted(trials: Mapping[str, Sequence[TrialRate]]) -> Fit:
     solution, dof = least_squares(model, logs)
     residuals = logs - model @ (solution @ logs)
     noise = Noise(math.sqrt(float(residuals @ residuals) / dof), dof) if dof else None
-    return Fit(known, model, solution, logs, within, dof, noise)
+    return Fit(known, model, solution, logs, within, noise)
