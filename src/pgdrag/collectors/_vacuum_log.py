@@ -33,9 +33,12 @@ _NUMBERS = [
         r"^WAL usage: \d+ records, \d+ full page images, (?P<wal_bytes>\d+) bytes",
     )
 ]
-_RATES = re.compile(r"^avg read rate: ([\d.]+) MB/s, avg write rate: ([\d.]+) MB/s", re.MULTILINE)
+_RATES = re.compile(
+    r"^avg read rate: (?P<read>[\d.]+) MB/s, avg write rate: (?P<written>[\d.]+) MB/s", re.MULTILINE
+)
 _USAGE = re.compile(
-    r"^system usage: CPU: user: ([\d.]+) s, system: ([\d.]+) s, elapsed: ([\d.]+) s", re.MULTILINE
+    r"^system usage: CPU: user: (?P<user>[\d.]+) s, system: (?P<system>[\d.]+) s, elapsed: (?P<elapsed>[\d.]+) s",
+    re.MULTILINE,
 )
 # Of the dead that a vacuum finds, those of transactions that rolled back may go under any horizon.
 _HARDLY_ANY = 0.05
@@ -134,12 +137,10 @@ def parse_work(message: str) -> Work | None:
     skipped = numbers.get("pinned", 0) + numbers.get("skipped_frozen", 0)
     of_table = numbers.get("pages_removed", 0) + numbers.get("pages_remain", 0)
     rates, usage = _RATES.search(message), _USAGE.search(message)
-    read, written = (float(x) * _MB for x in rates.groups()) if rates else (None, None)
-    user_s, system_s, elapsed_s = map(float, usage.groups()) if usage else (0.0, 0.0, 0.0)
     return Work(
         kind=first["kind"],
         table=first["table"].partition(".")[2] or first["table"],
-        elapsed_s=elapsed_s,
+        elapsed_s=float(usage["elapsed"]) if usage else 0.0,
         pages_scanned=numbers.get("scanned", max(0, of_table - skipped)),
         removed=numbers.get("removed", 0),
         kept=numbers.get("kept", 0),
@@ -147,10 +148,10 @@ def parse_work(message: str) -> Work | None:
         blocks_read=numbers.get("read"),
         blocks_dirtied=numbers.get("dirtied"),
         wal_bytes=numbers.get("wal_bytes"),
-        user_cpu_s=user_s,
-        system_cpu_s=system_s,
-        read_bytes_per_s=read,
-        write_bytes_per_s=written,
+        user_cpu_s=float(usage["user"]) if usage else 0.0,
+        system_cpu_s=float(usage["system"]) if usage else 0.0,
+        read_bytes_per_s=float(rates["read"]) * _MB if rates else None,
+        write_bytes_per_s=float(rates["written"]) * _MB if rates else None,
         pages_frozen=numbers.get("pages_frozen"),
         tuples_frozen=numbers.get("tuples_frozen"),
         pages_set_all_visible=numbers.get("all_visible"),
