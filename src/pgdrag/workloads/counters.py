@@ -43,6 +43,13 @@ Variants = Literal[
 ]  # fmt: skip
 
 
+def _strays(counters: str) -> str:
+    """Return a query for how many ids do not have exactly one counter, where `counters` selects those that have one."""
+    return f"""SELECT count(*) FROM (
+        SELECT FROM ({counters} UNION ALL SELECT generate_series(1, {{rows}})) AS every (id)
+        GROUP BY id HAVING count(*) <> 2) AS strays"""
+
+
 @dataclass(frozen=True)
 class Variant:
     """One way to count.
@@ -54,7 +61,7 @@ class Variant:
         lock: the key of the advisory lock that a session holds around the statement; "": none.
         then: what a session does after it, in pgbench's script language.
         total: a query for what the counters have counted in all.
-        strays: a query for how many ids have another number of counters than one.
+        strays: a query for how many ids do not have exactly one counter.
         read: reads the counter `:b_id`.
         takes_several: a transaction may add to several counters.
     """
@@ -65,9 +72,7 @@ class Variant:
     lock: str = ""
     then: str = ""
     total: str = f"SELECT coalesce(sum(cnt - {START}), 0) FROM global_counters"
-    strays: str = """SELECT count(*) FROM (
-        SELECT FROM (SELECT id FROM global_counters UNION ALL SELECT generate_series(1, {rows})) AS every (id)
-        GROUP BY id HAVING count(*) <> 2) AS strays"""
+    strays: str = _strays("SELECT id FROM global_counters")
     read: str = "SELECT cnt FROM global_counters WHERE id = :b_id"
     takes_several: bool = False
 
@@ -178,10 +183,7 @@ CATALOGUE: Mapping[str, Variant] = {
             SELECT DISTINCT ON (id) cnt FROM global_counter_balances ORDER BY id, upto DESC) AS balances)
             + (SELECT coalesce(sum(delta), 0) FROM global_counter_deltas
                WHERE seq > (SELECT max(upto) FROM global_counter_marks))""",
-        strays="""SELECT count(*) FROM (
-            SELECT FROM (SELECT DISTINCT id FROM global_counter_balances
-                         UNION ALL SELECT generate_series(1, {rows})) AS every (id)
-            GROUP BY id HAVING count(*) <> 2) AS strays""",
+        strays=_strays("SELECT DISTINCT id FROM global_counter_balances"),
         read="""SELECT cnt + (SELECT coalesce(sum(delta), 0) FROM global_counter_deltas AS news
         WHERE news.id = :b_id AND seq > (SELECT max(upto) FROM global_counter_marks))
 FROM global_counter_balances AS balances WHERE balances.id = :b_id ORDER BY upto DESC LIMIT 1""",
@@ -199,9 +201,7 @@ FROM global_counter_balances AS balances WHERE balances.id = :b_id ORDER BY upto
 INSERT INTO pgbench_branches (bid, bbalance) SELECT i, 0 {_FROM_ALL}""",
         f"UPDATE pgbench_branches SET bbalance = bbalance + :{DELTA} WHERE bid = :b_id",
         total="SELECT coalesce(sum(bbalance), 0) FROM pgbench_branches",
-        strays="""SELECT count(*) FROM (
-        SELECT FROM (SELECT bid FROM pgbench_branches UNION ALL SELECT generate_series(1, {rows})) AS every (id)
-        GROUP BY id HAVING count(*) <> 2) AS strays""",
+        strays=_strays("SELECT bid FROM pgbench_branches"),
         read="SELECT bbalance FROM pgbench_branches WHERE bid = :b_id",
     ),
     # A lock for each counter, kept to the transaction's end: all sessions' locks must fit into the server's table.
