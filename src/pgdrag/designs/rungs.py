@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
-from typing import Annotated, ClassVar, TypedDict
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -101,13 +101,6 @@ class RungsFinding(DesignFinding):
     def step(self, rung: str) -> Comparison | None:
         """Return a rung against the one that it stands upon, with the noise of all trials."""
         return self.to_previous.get(rung)
-
-
-class _Numbers(TypedDict):
-    headline: CompareFinding | None
-    rates: dict[str, Interval]
-    to_baseline: dict[str, Comparison]
-    to_previous: dict[str, Comparison]
 
 
 class EveryRung(Design):
@@ -221,21 +214,18 @@ class EveryRung(Design):
 
     def find(self, run: RunRecord) -> RungsFinding | None:
         """Return what pairs and blocks show together; None where there were blocks only."""
-        headline = self.headline(run)
-        if headline is None:
+        if not self._most_pairs:
             return None
         trials = group(self.rungs, run.results)
-        fitted = fit({one.rung.treatment.name: one.rates for one in trials})
-        return RungsFinding(
-            answer=self.headline_sentence(headline, run),
-            warnings=(),
-            **self.numbers(fitted, trials, headline),
+        return self.compare_all(
+            run, trials, fit({one.rung.treatment.name: one.rates for one in trials})
         )
 
-    def numbers(
-        self, fitted: Fit, trials: Sequence[RungTrials], headline: CompareFinding | None
-    ) -> _Numbers:
-        """Return the rates and comparisons of all rungs, from a fit of all trials but for the headline's."""
+    def compare_all(
+        self, run: RunRecord, trials: Sequence[RungTrials], fitted: Fit
+    ) -> RungsFinding:
+        """Return the rates and comparisons of all rungs: the headline's from its pairs, the others from the fit."""
+        headline = self.headline(run)
         rates: dict[str, Interval] = {}
         to_baseline: dict[str, Comparison] = {}
         to_previous: dict[str, Comparison] = {}
@@ -257,12 +247,8 @@ class EveryRung(Design):
                     found[rung.name] = compared
             if self.is_cumulative and one.rates:
                 previous = rung
-        return {
-            "headline": headline,
-            "rates": rates,
-            "to_baseline": to_baseline,
-            "to_previous": to_previous,
-        }
+        answer = "" if headline is None else self.headline_sentence(headline, run)
+        return RungsFinding(answer, (), headline, rates, to_baseline, to_previous)
 
     def headline_sentence(self, found: CompareFinding, run: RunRecord) -> str:
         """Say how many pairs decided the headline, or what it would take; "" with fewer than two."""

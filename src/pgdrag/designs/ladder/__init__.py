@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, NamedTuple
 
@@ -142,18 +142,11 @@ class Ladder(EveryRung):
         found = super().find(run)
         if found is None or found.headline is None:
             return None
-        baseline, target = found.headline.reference, found.headline.treatment
-        whole = found.comparison(target)
         return LadderFinding(
-            answer=found.answer,
-            warnings=found.warnings,
-            headline=found.headline,
-            rates=found.rates,
-            to_baseline=found.to_baseline,
-            to_previous=found.to_previous,
-            baseline=baseline,
-            target=target,
-            whole=whole,
+            **vars(found),
+            baseline=found.headline.reference,
+            target=found.headline.treatment,
+            whole=found.comparison(found.headline.treatment),
             changes=(),
             together=None,
             method="",
@@ -192,8 +185,6 @@ class _Finder:
 
     def __init__(self, design: Ladder, run: RunRecord) -> None:
         rungs = {rung.treatment.name: rung for rung in design.rungs}
-        self._design, self._run = design, run
-        self._headline = design.headline(run)
         self._arms = _arms(design.rungs)
         self._matters = math.log1p(design.parameters.threshold)
         made = (one for arm in self._arms for one in (arm.alone, arm.without))
@@ -203,7 +194,7 @@ class _Finder:
             name for name, x in trials.items() if x.results and x.outcome is Outcome.UNTESTABLE
         }
         self._fit = fit({name: x.rates for name, x in trials.items()})
-        self._numbers = design.numbers(self._fit, [trials[name] for name in rungs], self._headline)
+        self._found = design.compare_all(run, [trials[name] for name in rungs], self._fit)
         self._rungs = rungs
         self._baseline, *_ = rungs
         # The last rung that this machine can have: what it lacks is in no treatment of the others.
@@ -213,7 +204,7 @@ class _Finder:
 
     def find(self) -> LadderFinding:
         """Return all of it, its words last."""
-        whole = self._numbers["to_baseline"].get(self._rungs[self._target].name)
+        whole = self._found.comparison(self._rungs[self._target].name)
         ways = [self._ways(arm) for arm in self._arms]
         contrasts = [self._fit.contrast(weights) for both in ways for weights in both]
         effects = [None if one is None else _effect(one) for one in contrasts]
@@ -232,16 +223,19 @@ class _Finder:
         together = self._together()
         lacking = [one.rung for one in changes if one.label is Label.UNTESTABLE]
         sentence = _carrier_sentence(whole, changes)
-        headline = self._headline
         answer = (
-            "" if headline is None else self._design.headline_sentence(headline, self._run),
+            self._found.answer,
             sentence,
             _together_sentence(whole, together),
             f"{listed(lacking)} could not be tested here." if lacking else "",
         )
-        return LadderFinding(
+        found = replace(
+            self._found,
             answer=" ".join(filter(None, answer)),
             warnings=_warnings(changes, has_repeats=self._fit.dof > 0),
+        )
+        return LadderFinding(
+            **vars(found),
             baseline=self._baseline,
             target=self._target,
             whole=whole,
@@ -249,7 +243,6 @@ class _Finder:
             together=together,
             method="" if whole is None else whole.slowdown.method,
             sentence=sentence,
-            **self._numbers,
         )
 
     def _ways(self, arm: _Arm) -> tuple[Weights, Weights]:
@@ -278,8 +271,8 @@ class _Finder:
             title=arm.rung.title,
             label=label,
             meaning=label.meaning,
-            step=self._numbers["to_previous"].get(arm.rung.name),
-            to_baseline=self._numbers["to_baseline"].get(arm.rung.name),
+            step=self._found.step(arm.rung.name),
+            to_baseline=self._found.comparison(arm.rung.name),
             alone=alone,
             with_others=with_others,
             alone_part=parts[0],
