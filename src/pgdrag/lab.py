@@ -35,7 +35,6 @@ from pgdrag.model.design import make_design
 from pgdrag.model.events import (
     BlockPlanned,
     BudgetSpent,
-    Event,
     Listener,
     RunStarted,
     TrialFinished,
@@ -285,6 +284,3 @@ def _untestable_result(trial: Trial, problems: Sequence[Problem]) -> Result:
         reason="; ".join(problem.message for problem in problems),
         applied=tuple(Applied(problem.level, None, problem.message) for problem in problems),
     )
-
-
-__all__ = ["Event", "TrialRunner", "expand", "make_design", "run_experiment"]

@@ -11,8 +11,9 @@ from pgdrag.designs.compare.rules import End
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Verdict
 from pgdrag.journal import Journal
-from pgdrag.lab import expand, make_design, run_experiment
+from pgdrag.lab import expand, run_experiment
 from pgdrag.model import Host, Outcome
+from pgdrag.model.design import make_design
 from pgdrag.model.events import ignore
 from pgdrag.testing.simulated import SimulatedKill, SimulatedTrialRunner, Truth, simulated_ladder
 from simulations.compare import simulate

@@ -18,8 +18,9 @@ from pgdrag.experiment import shipped_experiments
 from pgdrag.findings.find import find, trials_left
 from pgdrag.findings.values import Findings, Verdict
 from pgdrag.journal import Journal
-from pgdrag.lab import make_design, run_experiment
+from pgdrag.lab import run_experiment
 from pgdrag.model import Host, Outcome, Result, RunRecord, Study
+from pgdrag.model.design import make_design
 from pgdrag.model.events import ignore
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.terminal import terminal_text

@@ -10,8 +10,9 @@ import pytest
 
 from pgdrag.designs.grid import GridFinding
 from pgdrag.findings.find import find
-from pgdrag.lab import expand, make_design
+from pgdrag.lab import expand
 from pgdrag.model import Host, Level, Outcome, Rung, RunRecord, Study
+from pgdrag.model.design import make_design
 from pgdrag.model.events import ignore
 from pgdrag.report.markdown import render_markdown
 from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder

@@ -15,8 +15,9 @@ from pgdrag.findings.claims import ClaimsFinding
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Answer, Findings
 from pgdrag.journal import Journal
-from pgdrag.lab import make_design, run_experiment
+from pgdrag.lab import run_experiment
 from pgdrag.model import OPERATIONAL_SPEED, Claim, Host, Source, Study
+from pgdrag.model.design import make_design
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.terminal import render_terminal
 from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder

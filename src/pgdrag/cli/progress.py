@@ -15,9 +15,8 @@ from rich.text import Text
 
 from pgdrag.english import counted, cut
 from pgdrag.findings.decay.together import trial_rate_words
-from pgdrag.lab import make_design
 from pgdrag.model import Outcome, Result, Rung, Trial
-from pgdrag.model.design import Design
+from pgdrag.model.design import Design, make_design
 from pgdrag.model.events import (
     BlockPlanned,
     BudgetSpent,

@@ -22,8 +22,8 @@ import platformdirs
 from pgdrag.errors import StorageError
 from pgdrag.factors.programs import programs_of
 from pgdrag.host.block_devices import disk_identity
-from pgdrag.lab import make_design
 from pgdrag.model import Study
+from pgdrag.model.design import make_design
 from pgdrag.model.program import Program
 from pgdrag.servers.binaries import strange_programs
 

@@ -11,8 +11,8 @@ from pgdrag.errors import UsageError
 from pgdrag.experiment.consent import study_programs
 from pgdrag.experiment.differences import Difference
 from pgdrag.findings.durability import loss_of
-from pgdrag.lab import make_design
 from pgdrag.model import Forecast, Rung, Study
+from pgdrag.model.design import make_design
 from pgdrag.model.program import Program
 from pgdrag.units import format_duration
 

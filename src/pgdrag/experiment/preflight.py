@@ -19,8 +19,8 @@ from pgdrag.experiment.mistakes import error_of_places
 from pgdrag.factors import Here, Phase, Problem, all_factors, is_of, levels_of
 from pgdrag.factors.treated_workload import workload_of
 from pgdrag.findings.levels import overrides
-from pgdrag.lab import make_design
 from pgdrag.model import Level, Study, Treatment
+from pgdrag.model.design import make_design
 from pgdrag.model.program import Program
 from pgdrag.provision import problems_of, storage_of
 from pgdrag.servers.channel import channel_settings, merge_channel

@@ -14,8 +14,8 @@ from __future__ import annotations
 from pgdrag.collectors import observation_names
 from pgdrag.designs import all_designs
 from pgdrag.experiment import Experiment, load_experiment
-from pgdrag.lab import make_design
 from pgdrag.model import Rung, Study
+from pgdrag.model.design import make_design
 from pgdrag.workloads import all_workloads
 
 

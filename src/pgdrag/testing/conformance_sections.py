@@ -23,7 +23,7 @@ from pgdrag.findings.find import find
 from pgdrag.findings.holds.distribution import Capture, HoldDistribution, KindOfHolds, as_level
 from pgdrag.findings.holds.levels import FACTOR, REPLAY, WINDOW, HolderKind
 from pgdrag.findings.values import Findings
-from pgdrag.lab import expand, make_design
+from pgdrag.lab import expand
 from pgdrag.model import (
     Block,
     Host,
@@ -37,6 +37,7 @@ from pgdrag.model import (
     Treatment,
     Trial,
 )
+from pgdrag.model.design import make_design
 from pgdrag.model.events import Listener, ignore
 from pgdrag.model.load import Step
 from pgdrag.model.recordings import HOLD_EVENT, Event, Recording, Recordings, together
