@@ -21,8 +21,8 @@ from pgdrag.report.markdown import render_markdown
 from pgdrag.report.rung_words import change_sentence
 from pgdrag.report.sections.horizon import deciders_words, dose_sentence, recovery_sentence
 from pgdrag.stats.rates import LONG_MEMORY
-from pgdrag.testing.conformance_sections import findings_of, record_of
-from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_holds
+from pgdrag.testing.conformance_sections import findings_of
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, record_of, simulated_holds
 
 LENGTHS = ("10s", "20s", "30s", "40s", "window")
 

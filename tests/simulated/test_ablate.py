@@ -19,8 +19,7 @@ from pgdrag.model import Host, Level, Outcome, Rung, RunRecord, Study, Treatment
 from pgdrag.model.design import parameters_of
 from pgdrag.report.json import plain
 from pgdrag.report.terminal import terminal_text
-from pgdrag.testing.conformance_sections import run_blocks
-from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, run_blocks, simulated_ladder
 
 NAMES = (
     "random_page_cost",

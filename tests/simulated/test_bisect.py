@@ -8,8 +8,7 @@ from pgdrag.designs.bisect.findings import BisectFinding
 from pgdrag.findings.find import find
 from pgdrag.model import Level, Outcome, Rung, Treatment
 from pgdrag.model.design import parameters_of
-from pgdrag.testing.conformance_sections import run_blocks
-from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, run_blocks, simulated_ladder
 
 NAMES = [f"s{at:02}" for at in range(32)]
 GROUPS = {name: f"group {at // 4}" for at, name in enumerate(NAMES)}

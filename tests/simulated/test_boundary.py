@@ -17,8 +17,7 @@ from pgdrag.model import Applied, Host, Level, Outcome, Rung, Treatment
 from pgdrag.model.design import parameters_of
 from pgdrag.model.measurement import Counts
 from pgdrag.report.terminal import terminal_text
-from pgdrag.testing.conformance_sections import run_blocks
-from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, run_blocks, simulated_ladder
 from pgdrag.units import size_of
 
 HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")

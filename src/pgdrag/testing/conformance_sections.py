@@ -12,9 +12,9 @@ A section that shows a recording of its own kind gives the suite one in `recordi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from typing import ClassVar
 
 from pgdrag.collectors import Turns
@@ -26,18 +26,15 @@ from pgdrag.findings.values import Findings
 from pgdrag.lab import expand
 from pgdrag.model import (
     Block,
-    Host,
     Instrument,
     Level,
     Outcome,
     Result,
     Rung,
-    RunRecord,
     Study,
     Treatment,
     Trial,
 )
-from pgdrag.model.design import make_design
 from pgdrag.model.events import Listener, ignore
 from pgdrag.model.load import Step
 from pgdrag.model.recordings import HOLD_EVENT, Event, Recording, Recordings, together
@@ -46,10 +43,10 @@ from pgdrag.report.markdown import render_markdown
 from pgdrag.report.sections import Section, sections_for
 from pgdrag.report.terminal import terminal_text
 from pgdrag.testing.simulated import (
-    EPOCH_UNIX_S,
     SimulatedTrialRunner,
     Truth,
-    run_design,
+    record_of,
+    run_blocks,
     simulated_holds,
     simulated_ladder,
 )
@@ -227,39 +224,12 @@ def _recorded(findings: Findings, recordings: tuple[Recording, ...]) -> Findings
     return find(record_of(findings.run.study, results))
 
 
-def run_blocks(
-    study: Study, bench: SimulatedTrialRunner, *, blocks: int = 1000, seed: int = 1
-) -> RunRecord:
-    """Run at most so many blocks of a study, without a journal, and return the run."""
-    design = make_design(study)
-    run = partial(bench.run, listen=ignore)
-    found = run_design(design, study, run, blocks=blocks, seed=seed)
-    return record_of(study, [result for _, results in found for result in results])
-
-
 def findings_of(study: Study, truth: Truth) -> Findings:
     """Return what the simulated laboratory finds where each rung is run once a replicate."""
     bench = SimulatedTrialRunner(truth)
     treatments = [rung.treatment for rung in study.rungs]
     trials = expand(Block(tuple(treatments)), study, seed=1, block_number=1, first_number=1)
     return find(record_of(study, [bench.run(trial, ignore) for trial in trials]))
-
-
-def record_of(study: Study, results: Sequence[Result]) -> RunRecord:
-    """Return a run of the study that was brought to its end."""
-    return RunRecord(
-        run_id="simulated",
-        study=study,
-        host=Host("simulated", 2, 4 << 30, "simulated", "simulated"),
-        server_version="simulated",
-        pgdrag_version="simulated",
-        seed=1,
-        started_unix_s=EPOCH_UNIX_S,
-        finished_unix_s=None,
-        status="done",
-        results=tuple(results),
-        planned_trials=len(results),
-    )
 
 
 class _InTurns(SimulatedTrialRunner):

@@ -10,6 +10,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pgdrag.designs import Design
 from pgdrag.factors import Problem
@@ -19,19 +20,21 @@ from pgdrag.model import (
     Applied,
     Block,
     Claim,
+    Host,
     Level,
     Observation,
     Outcome,
     Result,
     Rung,
+    RunRecord,
     Source,
     Study,
     Treatment,
     Trial,
     WorkloadSpec,
 )
-from pgdrag.model.design import parameters_of
-from pgdrag.model.events import Listener, PhaseStarted, Throughput
+from pgdrag.model.design import make_design, parameters_of
+from pgdrag.model.events import Listener, PhaseStarted, Throughput, ignore
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Counts, DriverCost, Latency, Measurement, Sample
 from pgdrag.model.recordings import Recordings, Stack, together
@@ -313,6 +316,33 @@ def run_design(
         trials_run += len(trials)
         design.tell(results)
         yield block, results
+
+
+def run_blocks(
+    study: Study, bench: SimulatedTrialRunner, *, blocks: int = 1000, seed: int = 1
+) -> RunRecord:
+    """Run at most so many blocks of a study, without a journal, and return the run."""
+    design = make_design(study)
+    run = partial(bench.run, listen=ignore)
+    found = run_design(design, study, run, blocks=blocks, seed=seed)
+    return record_of(study, [result for _, results in found for result in results])
+
+
+def record_of(study: Study, results: Sequence[Result]) -> RunRecord:
+    """Return a run of the study that was brought to its end."""
+    return RunRecord(
+        run_id="simulated",
+        study=study,
+        host=Host("simulated", 2, 4 << 30, "simulated", "simulated"),
+        server_version="simulated",
+        pgdrag_version="simulated",
+        seed=1,
+        started_unix_s=EPOCH_UNIX_S,
+        finished_unix_s=None,
+        status="done",
+        results=tuple(results),
+        planned_trials=len(results),
+    )
 
 
 def simulated_ladder(
