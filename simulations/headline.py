@@ -17,18 +17,15 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 
 from pgdrag.designs.rungs import RungsFinding
-from pgdrag.findings.find import find
+from pgdrag.findings.find import design_finding, find
 from pgdrag.findings.values import Comparison, Verdict
-from pgdrag.model import Host, RunRecord, Study
-from pgdrag.model.design import Design, make_design
-from pgdrag.model.events import ignore
-from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, run_design, simulated_ladder
+from pgdrag.model import RunRecord, Study
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, run_blocks, simulated_ladder
 from simulations.rows import Row, share_row, value_row
 
 REPEATS = 400
 NOISES = (("1.3×", math.log(1.3)), ("1.14×", math.log(1.3) / 2))
 _FACTORS = ("a", "b", "c", "d", "e")
-_HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
 _LASTS = 0.7
 
 
@@ -69,11 +66,11 @@ def study(*, is_first: bool) -> Study:
 
 def found_by(made: Study, truth: Truth, seed: int) -> Found:
     """Run a study against a truth, and return what its design found."""
-    design, record = _told(made, truth, seed)
-    finding = design.find(record)
+    run = _run(made, truth, seed)
+    finding = design_finding(run)
     assert isinstance(finding, RungsFinding), finding
     *steps, whole = (finding.comparison(rung.name) for rung in made.rungs[1:])
-    return Found(whole, steps, len(record.results))
+    return Found(whole, steps, len(run.results))
 
 
 def _schemes(words: str, noise: float, ratio: float, lasts: float, repeats: int) -> list[Row]:
@@ -135,7 +132,7 @@ def _slow(words: str, noise: float, repeats: int) -> list[Row]:
     for scheme, is_former in (("two replicates", False), ("each step once", True)):
         name = f"ladder whose last steps hardly commit, {scheme}, equal trials differ by {words}"
         made, first_seed = slow_study(is_former=is_former), zlib.crc32(name.encode())
-        runs = [find(_told(made, truth, first_seed + at)[1]) for at in range(repeats)]
+        runs = [find(_run(made, truth, first_seed + at)) for at in range(repeats)]
         wholes = [one.rungs[-1].to_baseline for one in runs]
         decided = sum(x is not None and x.verdict is Verdict.SLOWER for x in wholes)
         steps = [one.rungs[3].to_previous for one in runs]  # of "c": all four share one noise
@@ -169,12 +166,8 @@ def _slow(words: str, noise: float, repeats: int) -> list[Row]:
     return rows
 
 
-def _told(made: Study, truth: Truth, seed: int) -> tuple[Design, RunRecord]:
-    design, bench = make_design(made), SimulatedTrialRunner(truth, seed=seed)
-    blocks = run_design(design, made, lambda trial: bench.run(trial, ignore), blocks=100, seed=seed)
-    results = tuple(result for _, told in blocks for result in told)
-    record = RunRecord("", made, _HOST, "", "", seed, 0.0, 1.0, "done", results, len(results))
-    return design, record
+def _run(made: Study, truth: Truth, seed: int) -> RunRecord:
+    return run_blocks(made, SimulatedTrialRunner(truth, seed=seed), seed=seed)
 
 
 _SLOW_FACTOR = {"1.3×": 2.5, "1.14×": 1.7}

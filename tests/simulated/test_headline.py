@@ -15,11 +15,11 @@ from pgdrag.designs.compare.rules import End
 from pgdrag.designs.ladder import LadderFinding
 from pgdrag.designs.rungs import RungsFinding
 from pgdrag.experiment import shipped_experiments
-from pgdrag.findings.find import find, trials_left
+from pgdrag.findings.find import design_finding, find, trials_left
 from pgdrag.findings.values import Findings, Verdict
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
-from pgdrag.model import Host, Outcome, Result, RunRecord, Study
+from pgdrag.model import Host, Outcome, RunRecord, Study
 from pgdrag.model.design import make_design
 from pgdrag.model.events import ignore
 from pgdrag.report.markdown import render_markdown
@@ -28,6 +28,7 @@ from pgdrag.testing.simulated import (
     SimulatedKill,
     SimulatedTrialRunner,
     Truth,
+    run_blocks,
     run_design,
     simulated_ladder,
 )
@@ -291,21 +292,14 @@ def test_pairs_of_one_order_alone_say_nothing_and_the_model_of_all_trials_does()
     study = simulated_ladder("a", "b", replicates=6).with_design("one-at-a-time")
     bench = SimulatedTrialRunner(Truth(slowdowns={"a": 2.0}, noise=0.02))
 
-    def told(seed: int) -> list[Result]:
-        blocks = run_design(
-            make_design(study), study, lambda x: bench.run(x, ignore), blocks=99, seed=seed
-        )
-        return [result for _, results in blocks for result in results]
-
-    def is_one_order(results: list[Result]) -> bool:
+    def is_one_order(run: RunRecord) -> bool:
         places: dict[int, list[str]] = {}
-        for x in results:
+        for x in run.results:
             places.setdefault(x.trial.block, []).append(x.trial.treatment.name)
         return all(x.index("R0") < x.index("R1") for x in places.values() if "R1" in x)
 
-    results = next(found for seed in range(200) if is_one_order(found := told(seed)))
-    record = RunRecord("", study, HOST, "", "", 1, 0.0, 1.0, "done", tuple(results), len(results))
-    finding = find(record).found
+    runs = (run_blocks(study, bench, seed=seed) for seed in range(200))
+    finding = design_finding(next(run for run in runs if is_one_order(run)))
     assert isinstance(finding, RungsFinding)
     assert finding.headline is not None
     assert finding.headline.detectable == float("inf")

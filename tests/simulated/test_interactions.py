@@ -10,12 +10,10 @@ import pytest
 
 from pgdrag.designs.grid import GridFinding
 from pgdrag.findings.find import find
-from pgdrag.lab import expand
-from pgdrag.model import Host, Level, Outcome, Rung, RunRecord, Study
+from pgdrag.model import Level, Outcome, Rung, RunRecord, Study
 from pgdrag.model.design import make_design
-from pgdrag.model.events import ignore
 from pgdrag.report.markdown import render_markdown
-from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, run_blocks, simulated_ladder
 
 RUNS = 400
 MARGIN = 2 * math.sqrt(0.05 * 0.95 / RUNS)
@@ -34,14 +32,7 @@ def grid(*factors: str, replicates: int = 3) -> Study:
 
 
 def record(study: Study, truth: Truth, *, seed: int = 1) -> RunRecord:
-    bench = SimulatedTrialRunner(truth, seed=seed)
-    block = make_design(study).ask()
-    trials = expand(block, study, seed=seed, block_number=1, first_number=1)
-    results = tuple(bench.run(trial, ignore) for trial in trials)
-    host = Host("simulated", 2, 1 << 30, "simulated", "simulated")
-    return RunRecord(
-        "simulated", study, host, "simulated", "0", seed, 0.0, None, "done", results, len(results)
-    )
+    return run_blocks(study, SimulatedTrialRunner(truth, seed=seed), seed=seed)
 
 
 def found(study: Study, truth: Truth, *, seed: int = 1) -> GridFinding:

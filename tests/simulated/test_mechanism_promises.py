@@ -9,26 +9,22 @@ import pytest
 
 from pgdrag.findings.find import find
 from pgdrag.findings.mechanisms.analysis import MechanismsFinding
-from pgdrag.lab import expand
-from pgdrag.model import Block, Host, RunRecord
-from pgdrag.model.events import ignore
-from pgdrag.testing.simulated import EPOCH_UNIX_S, SimulatedTrialRunner, Truth, simulated_ladder
+from pgdrag.testing.simulated import (
+    SimulatedTrialRunner,
+    Truth,
+    record_of,
+    run_rungs,
+    simulated_ladder,
+)
 from pgdrag.testing.simulated_server import SlowBy
 
 RUNS = 60
-HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
 
 
 def named(truth: Truth, *, replicates: int, seed: int) -> list[str]:
     """The mechanisms named on the one step of a ladder, the largest share first."""
     study = simulated_ladder("a", replicates=replicates)
-    bench, results = SimulatedTrialRunner(truth, seed=seed), []
-    block = Block(tuple(rung.treatment for rung in study.rungs))
-    for trial in expand(block, study, seed=seed, block_number=1, first_number=1):
-        results.append(bench.run(trial, ignore))
-    run = RunRecord(
-        "simulated", study, HOST, "18", "0", seed, EPOCH_UNIX_S, None, "done", tuple(results)
-    )
+    run = run_rungs(study, SimulatedTrialRunner(truth, seed=seed), seed=seed)
     return [one.name for one in find(run).rungs[1].get(MechanismsFinding).named]
 
 
@@ -56,18 +52,13 @@ def test_of_mechanisms_that_had_no_part_in_it_hardly_any_is_shown() -> None:
     truth = Truth(slowdowns={"a": 3.0}, noise=0.03, is_observed=True)
     study = simulated_ladder("a", replicates=6)
     shown: Counter[str] = Counter()
-    block = Block(tuple(rung.treatment for rung in study.rungs))
     for seed in range(RUNS):
-        bench = SimulatedTrialRunner(truth, seed=seed)
-        results = []
-        for trial in expand(block, study, seed=seed, block_number=1, first_number=1):
-            result = bench.run(trial, ignore)
-            kept = tuple(x for x in result.evidence if x.name != "buffer_hit_ratio")
-            results.append(replace(result, evidence=kept))
-        run = RunRecord(
-            "simulated", study, HOST, "18", "0", seed, EPOCH_UNIX_S, None, "done", tuple(results)
-        )
-        found = find(run).rungs[1].get(MechanismsFinding)
+        run = run_rungs(study, SimulatedTrialRunner(truth, seed=seed), seed=seed)
+        results = [
+            replace(x, evidence=tuple(one for one in x.evidence if one.name != "buffer_hit_ratio"))
+            for x in run.results
+        ]
+        found = find(record_of(study, results)).rungs[1].get(MechanismsFinding)
         shown.update(one.name for one in found.found if one.is_shown)
     # Reads take longer in truth, so that whoever needs no more than that is no false discovery.
     assert sum(shown.values()) <= RUNS / 20, shown

@@ -17,7 +17,7 @@ from pgdrag.findings.analysis import run_analyses, treatment_analyses
 from pgdrag.findings.answer import answer_sentence, run_warnings
 from pgdrag.findings.combine import RungTrials
 from pgdrag.findings.compared import Compared, Treatments, compared, with_further_treatments
-from pgdrag.findings.values import Findings, TreatmentFinding
+from pgdrag.findings.values import DesignFinding, Findings, TreatmentFinding
 from pgdrag.model import Forecast, Outcome, Result, Rung, RunRecord, Treatment
 from pgdrag.model.design import Design, all_designs, make_design
 
@@ -62,6 +62,12 @@ def find(run: RunRecord) -> Findings:
         found=found,
         of_run=of_run,
     )
+
+
+def design_finding(run: RunRecord) -> DesignFinding | None:
+    """Return what only the run's design can say of its results; None without an analysis of its own."""
+    design, _ = _replay(run)
+    return None if design is None else design.find(run)
 
 
 def trials_left(run: RunRecord) -> Forecast:

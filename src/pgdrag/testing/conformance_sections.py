@@ -23,9 +23,7 @@ from pgdrag.findings.find import find
 from pgdrag.findings.holds.distribution import Capture, HoldDistribution, KindOfHolds, as_level
 from pgdrag.findings.holds.levels import FACTOR, REPLAY, WINDOW, HolderKind
 from pgdrag.findings.values import Findings
-from pgdrag.lab import expand
 from pgdrag.model import (
-    Block,
     Instrument,
     Level,
     Outcome,
@@ -35,7 +33,7 @@ from pgdrag.model import (
     Treatment,
     Trial,
 )
-from pgdrag.model.events import Listener, ignore
+from pgdrag.model.events import Listener
 from pgdrag.model.load import Step
 from pgdrag.model.recordings import HOLD_EVENT, Event, Recording, Recordings, together
 from pgdrag.report.html import render_html
@@ -47,6 +45,7 @@ from pgdrag.testing.simulated import (
     Truth,
     record_of,
     run_blocks,
+    run_rungs,
     simulated_holds,
     simulated_ladder,
 )
@@ -226,10 +225,7 @@ def _recorded(findings: Findings, recordings: tuple[Recording, ...]) -> Findings
 
 def findings_of(study: Study, truth: Truth) -> Findings:
     """Return what the simulated laboratory finds where each rung is run once a replicate."""
-    bench = SimulatedTrialRunner(truth)
-    treatments = [rung.treatment for rung in study.rungs]
-    trials = expand(Block(tuple(treatments)), study, seed=1, block_number=1, first_number=1)
-    return find(record_of(study, [bench.run(trial, ignore) for trial in trials]))
+    return find(run_rungs(study, SimulatedTrialRunner(truth)))
 
 
 class _InTurns(SimulatedTrialRunner):

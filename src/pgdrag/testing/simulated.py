@@ -328,6 +328,13 @@ def run_blocks(
     return record_of(study, [result for _, results in found for result in results])
 
 
+def run_rungs(study: Study, bench: SimulatedTrialRunner, *, seed: int = 1) -> RunRecord:
+    """Run each rung once a replicate, whatever the design would ask for, and return the run."""
+    block = Block(tuple(rung.treatment for rung in study.rungs))
+    trials = expand(block, study, seed=seed, block_number=1, first_number=1)
+    return record_of(study, [bench.run(trial, ignore) for trial in trials])
+
+
 def record_of(study: Study, results: Sequence[Result]) -> RunRecord:
     """Return a run of the study that was brought to its end."""
     return RunRecord(
