@@ -1,6 +1,9 @@
 """Loads for tests that do not ask how fast a server is."""
 
-from pgdrag.model.load import Open
+from pgdrag.model.load import LoadProfile, Open
 
 # Leaves the processors to the tests beside.
 PACED = Open(rate_per_s=100)
+SHORT = LoadProfile(
+    connections=2, warm_up_s=0, measure_s=1, budget_s=4, min_commits=1, pacing=PACED
+)

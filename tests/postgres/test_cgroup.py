@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from loads import PACED
+from loads import SHORT
 
 from conftest import on_disk
 from pgdrag.collectors._cgroups import io_limits
@@ -26,14 +26,10 @@ from pgdrag.host.spawn import NOT_STARTED, run, spawn
 from pgdrag.host.undo import UndoJournal
 from pgdrag.host.undo.created import ControlGroup
 from pgdrag.model import Level, Outcome, Result, Treatment, Trial, WorkloadSpec
-from pgdrag.model.load import LoadProfile
 from pgdrag.servers.cluster import Cluster
 from pgdrag.trial import ServerTrialRunner, run_trial
 from stand_ins import NO_GUARDIAN
 
-SHORT = LoadProfile(
-    connections=2, warm_up_s=0, measure_s=1, budget_s=4, min_commits=1, pacing=PACED
-)
 MEMORY = hierarchy_with("memory", hierarchies())
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or MEMORY is None, reason="it takes root and control groups"

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from loads import PACED
+from loads import SHORT
 
 from pgdrag.errors import ServerError
 from pgdrag.model import Level, Outcome, Result, Treatment, Trial, WorkloadSpec
-from pgdrag.model.load import LoadProfile
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.trial import ServerTrialRunner, run_trial
-
-SHORT = LoadProfile(
-    connections=2, warm_up_s=0, measure_s=1, budget_s=2, min_commits=1, pacing=PACED
-)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from loads import PACED
+from loads import SHORT
 
 from conftest import on_disk
 from pgdrag.errors import StorageError
@@ -18,15 +18,11 @@ from pgdrag.factors import all_factors
 from pgdrag.factors.setting import Setting
 from pgdrag.host.undo import UndoJournal
 from pgdrag.model import Level, Outcome, Treatment, Trial, WorkloadSpec
-from pgdrag.model.load import LoadProfile
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.copying import drop_pages
 from pgdrag.trial import ServerTrialRunner, run_trial
 
 PAGE = mmap.PAGESIZE
-SHORT = LoadProfile(
-    connections=2, warm_up_s=0, measure_s=1, budget_s=2, min_commits=1, pacing=PACED
-)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 

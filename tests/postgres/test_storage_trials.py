@@ -21,7 +21,7 @@ from devices import (
     stop_writing,
     truncate_file,
 )
-from loads import PACED
+from loads import SHORT
 
 from pgdrag.host.loop_devices import attach, detach
 from pgdrag.host.machine import this_host
@@ -33,7 +33,6 @@ from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
 from pgdrag.model import Level, Outcome, Result, Rung, Source, Study, Treatment, WorkloadSpec
 from pgdrag.model.events import Event, PhaseStarted, Throughput, TrialStarted, ignore
-from pgdrag.model.load import LoadProfile
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.scratch import Scratch
 from pgdrag.trial import ServerTrialRunner
@@ -41,9 +40,6 @@ from stand_ins import kill_with_guardian
 
 pytestmark = needs_devices
 
-SHORT = LoadProfile(
-    connections=2, warm_up_s=0, measure_s=1, budget_s=3, min_commits=1, pacing=PACED
-)
 NOATIME = Level("mount", "options", "noatime,nodiratime")
 
 

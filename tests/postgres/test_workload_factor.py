@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from loads import PACED
+from loads import SHORT
 
 from pgdrag.model import Level, Outcome, Rung, Source, Study, Treatment, Trial, WorkloadSpec
 from pgdrag.model.events import ignore
-from pgdrag.model.load import LoadProfile
 from pgdrag.trial import ServerTrialRunner, run_trial
 
-SHORT = LoadProfile(
-    connections=2, warm_up_s=0, measure_s=1, budget_s=4, min_commits=1, pacing=PACED
-)
 # Fails, but at scale 2.
 PGBENCH = WorkloadSpec("pgbench", {"scripts": [{"name": "branches", "text": "SELECT 1 / count(*) FROM pgbench_branches WHERE bid = 2;"}]})  # fmt: skip
 
