@@ -5,7 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -52,3 +54,23 @@ def host_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Undo
         journal = UndoJournal.open()
         yield journal
         journal.close()
+
+
+@pytest.fixture
+def make_small_disk() -> Iterator[Callable[[Path, int], Path]]:
+    """Mount a file system of so many megabytes on a new directory, for the length of a test."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    with ExitStack() as mounted:
+
+        def mount(place: Path, megabytes: int) -> Path:
+            place.mkdir()
+            mounted.callback(place.rmdir)
+            options = f"size={megabytes}m,mode=0711"
+            command = ["mount", "-t", "tmpfs", "-o", options, "pgdrag-test", place]
+            if subprocess.run(command, capture_output=True, check=False).returncode:
+                pytest.skip("cannot mount a small file system here")
+            mounted.callback(subprocess.run, ["umount", "--lazy", place], check=True)
+            return place
+
+        yield mount

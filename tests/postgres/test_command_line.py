@@ -9,7 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -345,30 +345,11 @@ def test_who_waits_for_another_measurement_says_for_whom_until_ctrl_c(
     assert shell.leftovers() == []
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path, open_directory: Path) -> Iterator[Callable[[int], Path]]:
-    """Mounts a small file system; only root can."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount a small file system")
-    place = open_directory / "small"
-    place.mkdir()
-
-    def mount(megabytes: int) -> Path:
-        options = f"size={megabytes}m,mode=0711"
-        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", place]
-        if subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip("cannot mount here")
-        return place
-
-    yield mount
-    subprocess.run(["umount", place], check=False)
-    place.rmdir()
-
-
 def test_a_disk_too_small_for_the_dataset_is_reported_before_it_is_loaded(
-    shell: Shell, tpcc: Path, small_disk: Callable[[int], Path]
+    shell: Shell, tpcc: Path, open_directory: Path, make_small_disk: Callable[[Path, int], Path]
 ) -> None:
-    status, _, err = shell.run("run", tpcc, PGDRAG_SCRATCH=str(small_disk(300)))
+    scratch = make_small_disk(open_directory / "small", 300)
+    status, _, err = shell.run("run", tpcc, PGDRAG_SCRATCH=str(scratch))
     assert status == 2
     assert "error: " in err
     assert "PGDRAG_SCRATCH" in err
@@ -376,9 +357,9 @@ def test_a_disk_too_small_for_the_dataset_is_reported_before_it_is_loaded(
 
 
 def test_a_disk_that_fills_up_in_a_trial_makes_it_invalid_and_resume_runs_it_again(
-    shell: Shell, tpcc: Path, small_disk: Callable[[int], Path]
+    shell: Shell, tpcc: Path, open_directory: Path, make_small_disk: Callable[[Path, int], Path]
 ) -> None:
-    scratch = small_disk(900)
+    scratch = make_small_disk(open_directory / "small", 900)
     process = shell.start("run", tpcc, PGDRAG_SCRATCH=str(scratch))
     shell.wait_for("SELECT 1 FROM attempt WHERE number = 1 AND outcome IS NOT NULL")
     ballast = scratch / "ballast"

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -695,18 +695,8 @@ def test_remove_leaves_nothing_and_may_be_repeated(running_cluster: Cluster) -> 
 
 
 @pytest.fixture
-def small_disk(open_directory: Path) -> Iterator[Path]:
-    """A file system of 80 MB."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount a small file system")
-    disk = open_directory / "small"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=80m,mode=0711", "pgdrag-test", str(disk)]
-    if subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("cannot mount a small file system here")
-    yield disk
-    subprocess.run(["umount", "--lazy", str(disk)], check=True)
-    disk.rmdir()
+def small_disk(make_small_disk: Callable[[Path, int], Path], open_directory: Path) -> Path:
+    return make_small_disk(open_directory / "small", 80)
 
 
 def fill(disk: Path, *, leave_bytes: int) -> None:
@@ -750,7 +740,10 @@ def test_a_start_on_a_full_disk_names_the_file_system(small_disk: Path, binaries
 
 
 def test_a_restore_on_a_full_disk_leaves_no_half_cluster(
-    small_disk: Path, binaries: Binaries, monkeypatch: pytest.MonkeyPatch, empty_snapshot: Snapshot
+    small_disk: Path,
+    binaries: Binaries,
+    monkeypatch: pytest.MonkeyPatch,
+    empty_snapshot: Snapshot,
 ) -> None:
     scratch = Scratch.open(small_disk / "scratch")
     fill(small_disk, leave_bytes=10 * 2**20)

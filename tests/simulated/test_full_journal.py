@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,17 +16,6 @@ from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladd
 
 STUDY = simulated_ladder("a", "b", replicates=2)
 LAST_GOOD = 2
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount a small file system")
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m,mode=0700", "pgdrag-test", str(tmp_path)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("cannot mount a small file system here")
-    yield tmp_path
-    subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
 
 
 class Filling(SimulatedTrialRunner):
@@ -52,21 +39,22 @@ class Filling(SimulatedTrialRunner):
 
 
 def test_a_full_disk_at_commit_is_an_error_and_resuming_runs_that_trial_again(
-    small_disk: Path,
+    make_small_disk: Callable[[Path, int], Path], tmp_path: Path
 ) -> None:
-    home = small_disk / "home"
+    disk = make_small_disk(tmp_path / "disk", 2)
+    home = disk / "home"
     journal = Journal(home / "journal.sqlite")
     host = Host("simulated", 2, 1 << 30, "simulated", "simulated")
     run_id = journal.begin_run(
         STUDY, host, server_wanted=None, server_version="0", pgdrag_version="0", seed=1
     )
-    bench = Filling(small_disk)
+    bench = Filling(disk)
     with pytest.raises(StorageError, match=r"could not write journal .*full") as raised:
         run_experiment(run_id, bench, journal)
     assert str(raised.value.hint).startswith("Make room there")
     journal.close()
 
-    (small_disk / "filler").unlink()
+    (disk / "filler").unlink()
     journal = Journal(home / "journal.sqlite")
     assert sorted(journal.results(run_id)) == bench.numbers[:LAST_GOOD]
     again = SimulatedTrialRunner(Truth(noise=0.1))
