@@ -83,7 +83,7 @@ def run_load(
         phases_s={"run": round(time.monotonic() - began_s, 3)},
     )
     if server.is_encrypted:
-        notes = (*notes, "Sessions are encrypted with TLS; latency includes that.")
+        notes = (*notes, "Sessions use TLS; latencies include its cost.")
     return window_findings(server.name, what, result, this_host(Path.cwd()), notes)
 
 

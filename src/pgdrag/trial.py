@@ -58,7 +58,7 @@ class ServerTrialRunner(Provision):
         before = self.discarded
         result = run_trial(trial, self, listen)
         if self.discarded != before:
-            note = f"{result.reason}; it was made anew, and the trial repeated"
+            note = f"{result.reason}; it was recreated, and the trial repeated"
             result = run_trial(trial, self, listen)
             result = replace(result, warnings=(note, *result.warnings))
         # Not before there is a result to tell them: the undo journal tells those of a trial that was broken off.

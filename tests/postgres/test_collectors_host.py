@@ -60,7 +60,7 @@ def test_a_kernel_without_the_account_of_pressure_is_named(
     monkeypatch.setattr(host_module, "PROC", tmp_path)
     with watching(Host(), shared_cluster) as watch:
         time.sleep(0.2)
-    assert watch.missing("io_pressure_share") == "this kernel does not account pressure"
+    assert watch.missing("io_pressure_share") == "this kernel does not report pressure"
     assert watch["host_idle_share"] >= 0
 
 
@@ -100,7 +100,7 @@ def test_a_kernel_that_does_not_count_who_can_run_is_named(
         monkeypatch.setattr(host_module, "PROC", tmp_path)
         host.sample(Observer(shared_cluster, connection))
     seen = {one.name: one.missing for one in host.observations(Window(1.0, 1, 0.0, 1.0))}
-    reason = "this kernel does not account processes that can run"
+    reason = "this kernel does not report runnable processes"
     assert seen["runnable_processes"] == reason
 
 

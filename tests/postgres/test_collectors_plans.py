@@ -157,12 +157,12 @@ def test_all_together_they_take_no_longer_than_they_may(
     monkeypatch.setattr(plans_module, "RUNNING_BUDGET_S", 0.0)
     (planned,) = plans_of(with_rows, READ)
     assert planned.custom is not None
-    assert planned.missing == "not run: the time for all statements was over"
+    assert planned.missing == "not run: the time limit for all statements was reached"
     monkeypatch.setattr(plans_module, "PLANNING_BUDGET_S", 0.0)
     collector = look(with_rows, READ)
     (plan,) = recordings_of(collector).of(StatementPlan)
-    assert plan.missing == "no generic plan: the time for all statements was over"
-    assert "the time for all statements was over" in observed(collector).missing
+    assert plan.missing == "no generic plan: the time limit for all statements was reached"
+    assert "the time limit for all statements was reached" in observed(collector).missing
 
 
 def test_the_cheapest_statements_are_run_first(
@@ -178,7 +178,7 @@ def test_the_cheapest_statements_are_run_first(
 def test_what_has_no_plan_is_left_out(with_rows: Cluster) -> None:
     examples = [Example("t", text) for text in ("BEGIN", "/* of ours */ END;", "CALL p()")]
     (reason,) = recordings_of(look(with_rows, *examples)).missing.values()
-    assert reason == "the workload does not say what it sends"
+    assert reason == "the workload does not declare its statements"
 
 
 def test_a_driver_that_cannot_tell_is_a_reason(with_rows: Cluster) -> None:

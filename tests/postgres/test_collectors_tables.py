@@ -414,5 +414,5 @@ def test_a_server_without_the_view_says_since_when_it_is_there(any_cluster: Clus
     with watching(Io(), any_cluster) as watch:
         pass
     is_there = any_cluster.binaries.major >= 16
-    reason = "" if is_there else "pg_stat_io is there since PostgreSQL 16"
+    reason = "" if is_there else "pg_stat_io exists since PostgreSQL 16"
     assert watch.missing("evictions_per_transaction") == reason

@@ -23,7 +23,7 @@ from pgdrag.testing.conformance_collectors import (
 pytestmark = pytest.mark.postgres
 
 # What a server may lack because of its age, and says so.
-SINCE = re.compile(r"is there since PostgreSQL (\d+)|before PostgreSQL (\d+)")
+SINCE = re.compile(r"exists since PostgreSQL (\d+)|before PostgreSQL (\d+)")
 
 
 @pytest.fixture(params=list(all_collectors().values()), ids=list(all_collectors()))
@@ -83,7 +83,7 @@ def test_who_holds_the_horizon_is_not_nobody_because_its_session_is_hidden(
     assert seen["horizon_holders"].value == 1
     assert f"session {pid}" in seen["horizon_age_transactions"].detail
     held = seen["horizon_held_s"]
-    assert (held.value, held.missing) == (None, "none of those who hold it shows since when")
+    assert (held.value, held.missing) == (None, "none of its holders shows when it began")
 
 
 def test_sessions_that_may_not_be_looked_at_are_not_taken_for_idle(

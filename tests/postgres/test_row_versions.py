@@ -219,7 +219,7 @@ def test_a_lock_on_the_table_is_not_waited_for(emptied: Cluster) -> None:
         collector.afterwards(observer)
     seen = collector.observations(Window(1.0, 1, 0.0, 1.0))
     assert seen[0].value is not None
-    assert "1 looks" in seen[0].detail
+    assert "1 sample," in seen[0].detail
     assert "; 1 more failed." in seen[0].detail
     log = b"".join(path.read_bytes() for path in emptied.log_files())
     assert b"lock timeout" not in log, "it would be counted among the workload's errors"

@@ -103,7 +103,7 @@ def test_nothing_is_changed_and_a_row_that_is_locked_is_left_at_once(emptied: Cl
     assert b"lock timeout" not in log, "it would be counted among the workload's errors"
     seen, recordings = found_by(collector)
     assert len(recordings.series[0].values) == 2
-    assert "; 1 more found a lock, or took too long; " in seen["buffers_per_update"].detail
+    assert "; 1 more met a lock, or took too long; " in seen["buffers_per_update"].detail
     assert total_of(emptied) == 0
 
 
@@ -129,13 +129,13 @@ REFUSED: Sequence[tuple[Example, str]] = (
     ),
     (
         Example("count", "UPDATE counters SET n = 1 WHERE id = $1", (None,)),
-        "the updates' values come from answers, which are not known beforehand",
+        "the updates' values come from earlier answers, which are unknown here",
     ),
     (
         Example(
             "count", "UPDATE counters SET n = 1 WHERE id = 1 AND pg_advisory_lock(1) IS NOT NULL"
         ),
-        "the updates take advisory locks, which a rollback would not give back",
+        "the updates take advisory locks, which a rollback would not release",
     ),
     (Example("count", "UPDATE nothing SET n = 1"), 'relation "nothing" does not exist'),
     (Example("add", "WITH new AS (SELECT 1) SELECT * FROM new"), "the workload sends no update"),

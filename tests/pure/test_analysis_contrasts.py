@@ -80,7 +80,7 @@ def test_without_repeats_the_doubt_is_that_within_the_trials() -> None:
     found = fit({"a": trials((1, 100)), "b": trials((1, 50))}).slowdown("a", "b")
     assert found is not None
     assert not found.has_between
-    assert "not in the interval" in found.warnings[0]
+    assert "the interval leaves out trial-to-trial noise" in found.warnings[0]
 
 
 def test_the_rate_of_a_treatment_rests_on_the_noise_of_all() -> None:

@@ -150,7 +150,7 @@ def test_one_crashed_replicate_of_three_is_a_warning():
     )
     told = finding(found, "A1")
     assert (told.outcome, told.trials) == (Outcome.MEASURED, 2)
-    assert "trial 9 is not in the number: crashed (signal 11)" in told.warnings
+    assert "trial 9 does not count: crashed (signal 11)" in told.warnings
 
 
 def test_a_baseline_without_a_number_leaves_no_answer():

@@ -85,7 +85,9 @@ def test_what_two_arms_have_in_common_is_noted_once_and_counts_less(tmp_path):
 def test_a_file_of_which_nothing_can_be_applied_says_why(tmp_path):
     path = tmp_path / "mine.conf"
     path.write_text("port = 5433\nssl = on\n")
-    with pytest.raises(ConfError, match="no line sets anything that a throw-away server") as caught:
+    with pytest.raises(
+        ConfError, match="no line sets anything that applies to a throw-away server"
+    ) as caught:
         read_arm(str(path), CATALOG)
     assert "mine.conf, line 2: ssl is not applied: clients connect" in caught.value.detail
 
@@ -121,7 +123,7 @@ def test_a_version_is_a_level_of_the_server():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("no-such-thing", "is no file, setting, experiment or server version"),
+        ("no-such-thing", "is not a file, setting, experiment or server version"),
         ("slow-42k:A9", 'has no rung "A9"'),
         ("8MB=shared_buffers", "sets nothing"),
         ("work_mem=8MB,jit=off,WORK_MEM=9MB", 'setting "WORK_MEM" has two values, "8MB" and "9MB"'),
@@ -166,7 +168,7 @@ def test_changes_that_change_nothing_here_are_left_out_and_named():
         "shared_buffers: the same to the server",
         "work_mem: this server has none",
         "log_destination",
-        "logging_collector: pgdrag's own log has it so on both sides",
+        "logging_collector: pgdrag's own log sets it on both sides",
     ):
         assert part in note
 
@@ -216,7 +218,7 @@ def test_values_of_a_boundary_are_each_a_ratio_from_the_last(known, low, high, r
 @pytest.mark.parametrize(
     ("known", "low", "high", "message"),
     [
-        (STYLE, None, None, "is no number"),
+        (STYLE, None, None, "is not numeric"),
         (BUFFERS, "8MB", "1MB", "--min, 8MB, is not below --max, 1MB"),
         (PAGE_COST, "0", None, "are .* values"),
     ],

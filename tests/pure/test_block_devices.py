@@ -133,7 +133,7 @@ def test_the_device_under_a_directory_is_found_by_the_number_of_its_files(machin
 def test_what_sys_does_not_show_is_no_device(machine: Path) -> None:
     (machine / "by-number/253:0").unlink()
     assert device_at("/dev/vg/data") == 'the kernel does not show the disk of "/dev/vg/data"'
-    assert device_at("/dev/null") == '"/dev/null" is no block device'
+    assert device_at("/dev/null") == '"/dev/null" is not a block device'
 
 
 @pytest.mark.parametrize(

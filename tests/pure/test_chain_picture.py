@@ -54,7 +54,7 @@ def test_redirects_and_a_row_that_moved_to_another_page_say_so() -> None:
     links = (ChainLink(1, "redirect", 3, 9), ChainLink(9, "old", 4, 17, 55, 56, is_heap_only=True))
     assert chain_text([HotChain("t", 0, 3, 1, links)]).splitlines()[1:] == [
         "  lp 1  → lp 9  redirect",
-        "  lp 9  xmin 55  xmax 56  ctid (4,17)  goes on there",
+        "  lp 9  xmin 55  xmax 56  ctid (4,17)  continues on page 4",
     ]
 
 

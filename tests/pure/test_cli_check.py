@@ -428,7 +428,7 @@ def test_nothing_that_a_file_names_is_started_and_what_is_not_known_is_said(run,
     path.write_text(TEXT.replace('kind = "tpcc"\n', workload + server))
     said = " ".join(run("check", path).output.split())
     assert not mark.exists()
-    assert f'what PostgreSQL is in "{evil}" is not known: nothing there was started' in said
+    assert f'the version of the server in "{evil}" is unknown, as nothing there was started' in said
     programs = said.partition("Not started, so not known to work: ")[2]
     assert programs.startswith(
         f"To be the server, runs: {evil} To put load on the server, runs in "

@@ -253,7 +253,7 @@ def test_a_server_that_vanishes_ends_the_sampler_with_what_it_saw(fake_proc: Fak
 
 def test_a_host_without_accounts_is_named(fake_proc: FakeProc) -> None:
     (fake_proc.root / "self" / "io").unlink()
-    with pytest.raises(Unseen, match="does not account I/O by process"):
+    with pytest.raises(Unseen, match="does not report I/O per process"):
         read_io(4711)
 
 
@@ -368,5 +368,5 @@ def test_processor_time_without_a_reading_or_a_commit_has_a_reason(fake_proc: Fa
     assert {one.missing for one in Cpu().observations(Window(1.0, 1, 0.0, 1.0))} == {
         "no reading was taken"
     }
-    with pytest.raises(Unseen, match="does not account processor time by process"):
+    with pytest.raises(Unseen, match="does not report processor time per process"):
         server_total(1, 9, read_ticks)

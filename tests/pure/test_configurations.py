@@ -550,8 +550,12 @@ BOMB = "apiVersion: x\na: &a [x]\n" + "".join(
             4,
             "did not find expected",
         ),
-        ("postgresql:\n  parameters:\n  - work_mem\n", 3, "no mapping from name to value"),
-        ("postgresql:\n  parameters:\n    a:\n      b: 4MB\n", 4, 'the value of "a" is no scalar'),
+        ("postgresql:\n  parameters:\n  - work_mem\n", 3, "not a mapping from name to value"),
+        (
+            "postgresql:\n  parameters:\n    a:\n      b: 4MB\n",
+            4,
+            'the value of "a" is not a scalar',
+        ),
         ("postgresql:\n  parameters:\n    work mem: 4MB\n", 3, '"work mem" cannot be the name'),
         ("postgresql:\n  parameters: {}\n", 1, "no setting is given"),
         ("postgresql:\n  parameters:\n    a: \udcff\n", 3, "has a character that YAML forbids"),
@@ -574,7 +578,7 @@ BOMB = "apiVersion: x\na: &a [x]\n" + "".join(
         ('name,setting\nwork_mem,4096\njit,"on\n', 3, "unexpected end of data"),
         (" name | setting \n------+---------\n jit  \n", 3, "the row has 1 columns"),
         (" name | setting \n------+---------\n(0 rows)\n", 1, "the table has no rows"),
-        ("name,setting\n4096,work_mem\n", 2, '"4096" is no name of a setting'),
+        ("name,setting\n4096,work_mem\n", 2, '"4096" is not the name of a setting'),
         ("-[ RECORD 1 ]--\nname | jit\n-[ RECORD 2 ]--\nname | a\n", 1, 'no column "setting"'),
     ],
 )
@@ -809,7 +813,7 @@ def test_documents_are_not_executed():
     text = (
         "postgresql:\n  parameters:\n    a: !!python/object/apply:os.system ['false']\n    b: 1\n"
     )
-    with pytest.raises(ConfError, match='the value of "a" is no scalar'):
+    with pytest.raises(ConfError, match='the value of "a" is not a scalar'):
         read_source(Source(Path("x"), text))
 
 

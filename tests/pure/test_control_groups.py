@@ -192,7 +192,7 @@ def test_of_version_2_only_a_group_that_hands_controllers_down_has_room(tmp_path
     assert tree.place_for_groups({"memory"}, proc) == top / "user.slice"
     assert tree.place_for_groups({"memory", "io"}, proc) == top
     lacking = tree.place_for_groups({"cpu"}, proc)
-    assert lacking == "no group around pgdrag hands cpu down (cgroup.subtree_control)"
+    assert lacking == "no control group above pgdrag delegates cpu (cgroup.subtree_control)"
 
 
 def test_a_version_2_without_controllers_is_passed_over(tmp_path: Path) -> None:

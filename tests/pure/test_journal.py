@@ -183,7 +183,7 @@ def test_a_strangers_home_leads_the_journal_to_no_other_file(
     else:
         place.symlink_to(foreign)
     with pytest.raises(
-        JournalError, match=rf'"journal.sqlite{part}" is nothing that pgdrag leaves'
+        JournalError, match=rf'"journal.sqlite{part}" is not one of pgdrag\'s files'
     ):
         Journal(home / "journal.sqlite")
     assert (foreign.read_text(), foreign.stat().st_mode & 0o777) == ("root", 0o644)
@@ -199,7 +199,7 @@ def test_a_rollback_journal_of_a_strangers_deletes_no_file(tmp_path: Path) -> No
     head = magic + struct.pack(">5I", 0, 1, pages, 512, 4096)
     end = struct.pack(f">I{len(name)}s2I", 0x40000000 // 4096 + 1, name, len(name), sum(name))
     (tmp_path / "journal.sqlite-journal").write_bytes(head.ljust(512, b"\0") + end + magic)
-    with pytest.raises(JournalError, match="is nothing that pgdrag leaves there"):
+    with pytest.raises(JournalError, match="is not one of pgdrag's files"):
         Journal(path)
     assert precious.read_text() == "root"
 

@@ -68,22 +68,22 @@ def problem_of(kind: str, name: str, value: str, here: Here = HERE) -> Problem |
 @pytest.mark.parametrize(
     ("kind", "name", "value", "said"),
     [
-        ("sysctl", "dirty_ratio", "10", "is no name of a kernel parameter"),
-        ("sysctl", "vm..dirty_ratio", "10", "is no name of a kernel parameter"),
-        ("sysctl", "vm/../kernel/panic", "1", "is no name of a kernel parameter"),
-        ("sysctl", "/vm/dirty_ratio", "1", "is no name of a kernel parameter"),
+        ("sysctl", "dirty_ratio", "10", "is not the name of a kernel parameter"),
+        ("sysctl", "vm..dirty_ratio", "10", "is not the name of a kernel parameter"),
+        ("sysctl", "vm/../kernel/panic", "1", "is not the name of a kernel parameter"),
+        ("sysctl", "/vm/dirty_ratio", "1", "is not the name of a kernel parameter"),
         ("sysctl", "vm.drop_caches", "3", "is an action, not a value"),
         ("sysctl", "vm.dirty_ration", "10", "is not in this kernel"),
-        ("sysctl", "vm.dirty_ratio", "10%", 'cannot be "10%", which is no number'),
+        ("sysctl", "vm.dirty_ratio", "10%", 'cannot be "10%", which is not a number'),
         ("sysctl", "vm.dirty_ratio", "", "cannot be"),
         ("sysctl", "vm.dirty_ratio", "10\n20", "cannot be"),
         ("transparent_hugepage", "enabled", "allways", 'cannot be "allways"'),
-        ("transparent_hugepage", "../enabled", "always", "is no name of a switch"),
-        ("huge_pages", "2MB", "300", "is no size of huge pages"),
-        ("huge_pages", "hugepages-2048kB", "600MB", "no number of pages"),
-        ("cpu_governor", "governor", "performance", "is no level of it"),
-        ("block_device", "../nr_requests", "1", "is no name of an attribute"),
-        ("block_device", "scheduler", "dead-line", "is no scheduler"),
+        ("transparent_hugepage", "../enabled", "always", "is not the name of a switch"),
+        ("huge_pages", "2MB", "300", "is not a size of huge pages"),
+        ("huge_pages", "hugepages-2048kB", "600MB", "not a number of pages"),
+        ("cpu_governor", "governor", "performance", "is not one of its levels"),
+        ("block_device", "../nr_requests", "1", "is not the name of an attribute"),
+        ("block_device", "scheduler", "dead-line", "is not a scheduler"),
     ],
 )
 def test_what_can_be_had_nowhere_is_a_mistake(kernel, kind, name, value, said):
@@ -104,7 +104,7 @@ def test_what_can_be_had_nowhere_is_a_mistake(kernel, kind, name, value, said):
         ("transparent_hugepage", "shmem_enabled", "always", "is not in this kernel"),
         ("huge_pages", "hugepages-1048576kB", "1", "is not on this machine"),
         ("cpu_governor", "scaling_governor", "schedutil", 'cannot be "schedutil" here'),
-        ("cpu_governor", "scaling_max_freq", "2000000", "is not governed by this machine's kernel"),
+        ("cpu_governor", "scaling_max_freq", "2000000", "is not available on this machine"),
     ],
 )
 def test_what_only_this_machine_lacks_is_untestable_here(kernel, kind, name, value, said):
@@ -247,7 +247,7 @@ def test_of_two_that_exclude_each_other_the_one_in_force_is_named(kernel, monkey
     found = {x.level.name: x for x in factor.read_back(Cluster(), levels)}
     assert (found["vm.dirty_ratio"].effective, found["vm.dirty_ratio"].note) == ("10", "")
     assert found["vm.dirty_bytes"].effective == "0"
-    assert found["vm.dirty_bytes"].note == "vm.dirty_ratio is in force, which takes its place"
+    assert found["vm.dirty_bytes"].note == "vm.dirty_ratio is in force and takes precedence"
     factor.undo(Cluster())
     assert (kernel / "sys/vm/dirty_ratio").read_text() == "20\n"
     UndoJournal.open().release()

@@ -157,7 +157,7 @@ def test_one_in_another_network_namespace_is_seen(machine: Machine) -> None:
         assert f"another pgdrag is measuring on this machine (process {os.getpid()}" in said
         # Nor does a container see whose lock it is.
         said = machine.measuring("unshare", "--net", "--pid", "--fork", "--mount-proc")
-        assert "(a process that is not seen from here)" in said
+        assert "(a process that cannot be seen from here)" in said
         assert "It runs in another container" in said
     assert machine.measuring("unshare", "--net") == "measured\n"
 
@@ -183,7 +183,7 @@ def test_a_lock_holder_that_does_not_answer_is_reported_with_a_way_to_find_it(
     with socket.socket(socket.AF_UNIX) as held:
         held.bind(f"\0{machine.name}")
         said = machine.measuring()
-    assert "(a process that is not seen from here)" in said
+    assert "(a process that cannot be seen from here)" in said
     assert "does not answer" in said
     assert "ss -xap" in said
 

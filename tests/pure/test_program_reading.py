@@ -89,10 +89,10 @@ def test_json_is_found_by_path_in_the_last_line_of_what_was_printed() -> None:
         ("failed 3", patterns(r"failed (?P<failed>\d+)"), "no rate"),
         ("tps -5", patterns(r"tps (?P<tps>\S+)"), "its tps is -5"),
         ("tps inf", patterns(r"tps (?P<tps>\S+)"), "its tps is inf"),
-        ("tps fast", patterns(r"tps (?P<tps>\S+)"), "its tps is no number: 'fast'"),
-        ("{", Reading(json_paths={"tps": ("tps",)}), "no JSON"),
+        ("tps fast", patterns(r"tps (?P<tps>\S+)"), "its tps is not a number: 'fast'"),
+        ("{", Reading(json_paths={"tps": ("tps",)}), "not JSON"),
         ('{"a": [1]}', Reading(json_paths={"tps": ("a", 1)}), "nothing at a → 1"),
-        ('{"a": {}}', Reading(json_paths={"tps": ("a",)}), "its tps is no number"),
+        ('{"a": {}}', Reading(json_paths={"tps": ("a",)}), "its tps is not a number"),
     ],
 )
 def test_what_cannot_be_read_is_told(text: str, reading: Reading, words: str) -> None:
@@ -105,10 +105,10 @@ def test_what_cannot_be_read_is_told(text: str, reading: Reading, words: str) ->
     [
         ({}, "one of profile, pattern and json_paths"),
         ({"profile": "pgbench", "pattern": r"(?P<tps>\d+)"}, "one of profile"),
-        ({"pattern": r"(?P<tps>\d+"}, "no regular expression"),
+        ({"pattern": r"(?P<tps>\d+"}, "not a regular expression"),
         ({"pattern": r"\d+"}, "names no group"),
-        ({"pattern": r"(?P<qps>\d+)"}, '"qps" is no figure'),
-        ({"json_paths": {"throughput": "a.b"}}, '"throughput" is no figure'),
+        ({"pattern": r"(?P<qps>\d+)"}, '"qps" is not a figure'),
+        ({"json_paths": {"throughput": "a.b"}}, '"throughput" is not a figure'),
         ({"profile": "pgbench", "result_file": "x.json"}, "read by json_paths"),
         ({"json_paths": {"tps": "a"}, "result_file": "../../root/x.json"}, "is not below"),
         ({"json_paths": {"tps": "a"}, "result_file": "/root/x.json"}, "is not below"),

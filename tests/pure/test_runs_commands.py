@@ -190,4 +190,4 @@ def test_a_rung_that_a_scale_does_not_have_is_refused_before_anything_starts(hom
     assert status == 2
     assert 'error: scale paper has no rung "D1"' in err
     _, _, err = pgdrag("run", "slow-42k", "--only", "A1")
-    assert "rungs cannot be left out: those of design ladder stand upon each other" in err
+    assert "rungs cannot be left out: those of design ladder build upon each other" in err

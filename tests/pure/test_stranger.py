@@ -16,7 +16,7 @@ from pgdrag.cli.run import resume, run
 from pgdrag.cli.study_command import StudyCommand
 from pgdrag.errors import UsageError
 from pgdrag.experiment import load_experiment
-from pgdrag.experiment.consent import Needed, Remembered, run_needs, study_programs
+from pgdrag.experiment.consent import NeededConsent, RememberedConsent, run_needs, study_programs
 from pgdrag.factors import Here, Problem
 from pgdrag.factors.server import Server
 from pgdrag.host import block_devices
@@ -155,14 +155,14 @@ def test_shipped_experiments_and_ordinary_scripts_need_no_consent(tmp_path: Path
     assert study_programs(load_experiment(str(tmp_path / "plain.toml")).study("demo")) == ()
 
 
-def agreed(needed: Needed, **given: object) -> frozenset[str]:
+def agreed(needed: NeededConsent, **given: object) -> frozenset[str]:
     options = {"allow_run": False, "remember": False, **given}
     return agree(needed, 'experiment "x"', **options)  # type: ignore[arg-type]
 
 
 def test_the_command_line_gives_consent(tmp_path: Path) -> None:
     program = Program("put load on the server", "./load.sh 8", str(tmp_path))
-    needed = Needed((program,), ("vm.overcommit_memory",))
+    needed = NeededConsent((program,), ("vm.overcommit_memory",))
     with pytest.raises(UsageError) as refused:
         agreed(needed)
     assert refused.value.hint == (
@@ -179,7 +179,7 @@ def test_the_command_line_gives_consent(tmp_path: Path) -> None:
 def test_remembered_consent_ends_when_the_program_is_another_one(tmp_path: Path) -> None:
     script = tmp_path / "load.sh"
     script.write_text("true\n")
-    needed = Needed((Program("put load on the server", "./load.sh 8", str(tmp_path)),))
+    needed = NeededConsent((Program("put load on the server", "./load.sh 8", str(tmp_path)),))
     agreed(needed, allow_run=True)
     with pytest.raises(UsageError):
         agreed(needed)
@@ -208,7 +208,7 @@ def test_consent_ends_with_the_content_however_a_file_is_named(
     files = [tmp_path / "run.sql", tmp_path / "run.sql#"]
     for file in files:
         file.write_text("true\n")
-    needed = Needed((Program("put load on the server", command, str(tmp_path)),))
+    needed = NeededConsent((Program("put load on the server", command, str(tmp_path)),))
     agreed(needed, allow_run=True, remember=True)
     agreed(needed)
     for file in files:
@@ -232,18 +232,18 @@ def test_consent_ends_with_the_content_however_a_file_is_named(
 def test_consent_to_files_that_nobody_knows_before_is_not_remembered(
     command: str, word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    needed = Needed((Program("put load on the server", command),))
+    needed = NeededConsent((Program("put load on the server", command),))
     agreed(needed, allow_run=True, remember=True)
     said = capsys.readouterr().err
     assert said.startswith(
         f'Consent was not remembered: with "{word}" in the command, pgdrag cannot'
     )
-    assert not Remembered().path.exists()
-    Remembered().add(needed)  # as an older pgdrag did
+    assert not RememberedConsent().path.exists()
+    RememberedConsent().add(needed)  # as an older pgdrag did
     with pytest.raises(UsageError):
         agreed(needed)
-    Remembered().add(needed, "X")
-    assert Remembered().includes(needed, "X"), "a run goes on"
+    RememberedConsent().add(needed, "X")
+    assert RememberedConsent().includes(needed, "X"), "a run goes on"
 
 
 def test_what_well_known_programs_are_called_with_can_be_remembered() -> None:
@@ -251,13 +251,13 @@ def test_what_well_known_programs_are_called_with_can_be_remembered() -> None:
 
     for profile in PROFILES.values():
         for command in (profile.call, profile.setup):
-            assert not Needed((Program("put load on the server", command),)).unknown_file
+            assert not NeededConsent((Program("put load on the server", command),)).unresolved_word
 
 
 def test_a_server_in_a_directory_with_a_space_is_looked_at(tmp_path: Path) -> None:
     programs = tmp_path / "my server"
     programs.mkdir()
-    needed = Needed((Program("be the server", str(programs)),))
+    needed = NeededConsent((Program("be the server", str(programs)),))
     agreed(needed, allow_run=True, remember=True)
     (programs / "postgres").write_text("evil")
     with pytest.raises(UsageError):
@@ -267,15 +267,15 @@ def test_a_server_in_a_directory_with_a_space_is_looked_at(tmp_path: Path) -> No
 def test_consent_to_a_disk_ends_when_another_one_has_its_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    needed = Needed(changes=("/dev/sdb", "vm.overcommit_memory"))
+    needed = NeededConsent(changes=("/dev/sdb", "vm.overcommit_memory"))
     serials = {"/dev/sdb": "naa.1"}
     monkeypatch.setattr(
         "pgdrag.experiment.consent.disk_identity", lambda path: (serials.get(str(path), ""),)
     )
-    Remembered().add(needed, "X")
-    assert Remembered().includes(needed, "X")
+    RememberedConsent().add(needed, "X")
+    assert RememberedConsent().includes(needed, "X")
     serials["/dev/sdb"] = "naa.2"
-    assert not Remembered().includes(needed, "X")
+    assert not RememberedConsent().includes(needed, "X")
 
 
 def test_a_disk_is_known_by_its_serial_number_and_a_partition_by_its_place(
@@ -301,16 +301,16 @@ def test_a_disk_is_known_by_its_serial_number_and_a_partition_by_its_place(
 
 
 def test_remembered_consent_of_others_counts_nothing(home: Path) -> None:
-    needed = Needed((Program("put load on the server", "true"),))
+    needed = NeededConsent((Program("put load on the server", "true"),))
     agreed(needed, allow_run=True, remember=True)
-    path = Remembered().path
+    path = RememberedConsent().path
     assert path.is_relative_to(home / "config")
     assert path.stat().st_mode & 0o777 == 0o600
     path.chmod(0o666)
-    assert not Remembered().includes(needed)
+    assert not RememberedConsent().includes(needed)
     path.unlink()
     os.mkfifo(path, 0o600)  # as in the home of another user, whom root looks after
-    assert not Remembered().includes(needed)
+    assert not RememberedConsent().includes(needed)
 
 
 def test_a_journal_brings_no_consent_of_its_own(stranger: Path, evil: Path) -> None:
@@ -320,7 +320,7 @@ def test_a_journal_brings_no_consent_of_its_own(stranger: Path, evil: Path) -> N
     assert str(evil) in {x.command for x in needed.programs}
     with pytest.raises(UsageError, match="run X needs consent"):
         agree(needed, "run X", allow_run=False, remember=False, run_id="X")
-    Remembered().add(needed, "X")
+    RememberedConsent().add(needed, "X")
     assert agree(needed, "run X", allow_run=False, remember=False, run_id="X") == needed.keys
     with pytest.raises(UsageError):
         agree(needed, "run Y", allow_run=False, remember=False, run_id="Y")
@@ -354,7 +354,7 @@ def test_on_a_terminal_the_commands_are_shown_and_asked_about(
     monkeypatch.setattr("pgdrag.cli.consent.can_answer", lambda: True)
     asked: list[str] = []
     monkeypatch.setattr("typer.confirm", lambda text, **_: asked.append(text) or is_agreed)
-    needed = Needed((Program("put load on the server", "./load.sh", "/home/me"),))
+    needed = NeededConsent((Program("put load on the server", "./load.sh", "/home/me"),))
     if is_agreed:
         assert agreed(needed) == needed.keys
     else:
@@ -396,7 +396,7 @@ def test_an_arm_of_a_strangers_experiment_is_asked_about_and_a_directory_that_i_
 
 
 def test_changes_that_a_journal_claims_to_be_allowed_need_consent_too() -> None:
-    needed = Needed(changes=("/dev/sdb",))
+    needed = NeededConsent(changes=("/dev/sdb",))
     with pytest.raises(UsageError) as refused:
         agree(needed, "run X", allow_run=False, remember=False, run_id="X")
     assert refused.value.hint == "If you trust it, add --allow-change /dev/sdb."

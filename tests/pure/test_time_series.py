@@ -259,7 +259,7 @@ def test_two_sides_of_a_comparison_share_one_picture():
     [one] = figures(found)
     assert (one.recording.name, one.overlay) == ("A1", "A0")
     assert one.caption == (
-        "Trial 6 of A1 and trial 5 of A0, in the middle by throughput. Broken lines: A0."
+        "Trial 6 of A1 and trial 5 of A0, in the middle by throughput. Dashed lines: A0."
     )
 
 

@@ -83,7 +83,7 @@ def test_all_factors_are_undone_whichever_fails(
         pass
     assert Factor.undone == ["three", "two", "one"]
     looked, warning = log.warnings
-    assert looked == "the server was not looked at: PermissionError: [Errno 13] no"
+    assert looked == "the server was not inspected: PermissionError: [Errno 13] no"
     what = "two was not undone" if fails_in == "undo" else "whether two held to the end is unknown"
     assert warning.startswith(f"{what}: {said}")
 

@@ -62,8 +62,8 @@ def test_a_dot_leads_into_a_table_and_leaves_the_rest_of_it() -> None:
         (TPCC, "warehouse", "2", 'workload "tpcc" has no parameter "warehouse"', 'Did you mean "warehouses"?'),
         (PGBENCH, "scale.x", "2", '"scale" of workload "pgbench" must be an integer, not a table', ""),
         (TPCC, "kind", "pgbench", 'workload "tpcc" has no parameter "kind"', "write a file of its own"),
-        (TPCC, "mix.payment", "0", '"mix.payment" of workload "tpcc" must be the same in all', "rates do not compare"),
-        (PGBENCH, "scripts", "select-only", '"scripts" of workload "pgbench" must be the same', "rates do not"),
+        (TPCC, "mix.payment", "0", '"mix.payment" of workload "tpcc" must be the same in all', "rates are not comparable"),
+        (PGBENCH, "scripts", "select-only", '"scripts" of workload "pgbench" must be the same', "rates are not"),
         (PGBENCH, "unlogged", "perhaps", '"unlogged" of workload "pgbench" must be true or false, not "perhaps"', ""),
     ],
 )  # fmt: skip

@@ -115,7 +115,7 @@ def test_an_unfinished_grid_is_reported() -> None:
     whole = record(grid("a", "b", replicates=2), Truth(noise=0.01))
     for cut in range(len(whole.results) + 1):
         findings = find(replace(whole, results=whole.results[:cut]))
-        assert "What the factors make together" in render_markdown(findings)
+        assert "How the factors combine" in render_markdown(findings)
 
 
 def test_one_factor_has_no_interaction() -> None:

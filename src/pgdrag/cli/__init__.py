@@ -30,7 +30,7 @@ COMMANDS = {
     "runs": ("runs:runs", "List all runs, newest first"),
     "show": ("runs:show", "Show the results of a run in the terminal"),
     "explain": ("runs:explain", "Explain a run in ten lines"),
-    "claims": ("claims:claims", "List what was published, and what became of it here"),
+    "claims": ("claims:claims", "List published figures and whether they hold here"),
     "report": ("runs:report", "Write the report of a run again, in any format"),
     "rm": ("rm:rm", "Remove runs with their trials and reports"),
     "check": ("check:check", "Check an experiment, or a file of settings, without running it"),

@@ -55,7 +55,7 @@ def clear_up_after(stakes: Iterable[str]) -> Iterator[str]:
         try:
             yield from step()
         except Exception as error:
-            yield f"Could not clear up: {error}."
+            yield f"Could not clean up: {error}."
 
 
 def _end_session(place: str) -> list[str]:

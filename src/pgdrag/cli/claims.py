@@ -24,7 +24,7 @@ def claims(
     ] = "terminal",
     json: Json = False,
 ) -> None:
-    """List what was published, and what became of it here.
+    """List published figures and whether they hold here.
 
     Each claim is answered by the newest run of the experiment in this journal that can answer it; a claim that is not
     run yet has the command that answers it. Claims that were added or changed since a run are answered, too.

@@ -68,7 +68,9 @@ def compare(
     ] = None,
     allow_identical: Annotated[
         bool,
-        typer.Option("--allow-identical", help="Compare even arms that are the same to the server"),
+        typer.Option(
+            "--allow-identical", help="Compare even if both arms have the same effective settings"
+        ),
     ] = False,
     *,
     options: StudyOptions,

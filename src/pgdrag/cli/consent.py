@@ -14,7 +14,7 @@ import typer
 from pgdrag.cli.place import stderr
 from pgdrag.english import capital, without_controls
 from pgdrag.errors import UsageError
-from pgdrag.experiment.consent import Needed, Remembered
+from pgdrag.experiment.consent import NeededConsent, RememberedConsent
 from pgdrag.model.program import Program
 
 
@@ -53,7 +53,7 @@ def ask(
 
 
 def agree(
-    needed: Needed,
+    needed: NeededConsent,
     subject: str,
     *,
     allow_run: bool,
@@ -72,7 +72,7 @@ def agree(
     Raises:
         UsageError: consent to some of it is missing.
     """
-    remembered = Remembered()
+    remembered = RememberedConsent()
     given = frozenset(allow_change)
     if allow_run:
         given |= {program.key for program in needed.programs}
@@ -80,7 +80,7 @@ def agree(
     if missing and not remembered.includes(needed, run_id):
         _ask_for(missing, subject)
     if needed and remember:
-        if word := needed.unknown_file:
+        if word := needed.unresolved_word:
             stderr().print(
                 f'Consent was not remembered: with "{word}" in the command, pgdrag cannot tell which files it runs.',
                 style="yellow",
@@ -91,7 +91,7 @@ def agree(
     return needed.keys | given
 
 
-def _ask_for(missing: Needed, subject: str) -> None:
+def _ask_for(missing: NeededConsent, subject: str) -> None:
     options = ["--allow-run"] if missing.programs else []
     options += [f"--allow-change {name}" for name in missing.changes]
     ask(
@@ -103,7 +103,7 @@ def _ask_for(missing: Needed, subject: str) -> None:
     )
 
 
-def _lines(needed: Needed) -> list[str]:
+def _lines(needed: NeededConsent) -> list[str]:
     return [*map(program_words, needed.programs), *(f"Changes {name}" for name in needed.changes)]
 
 

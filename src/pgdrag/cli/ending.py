@@ -118,7 +118,7 @@ def _internal_error(error: Exception) -> int:
     system = f"Python {platform.python_version()}, {platform.system()} {platform.release()}"
     report = PgdragError(
         f"internal error: {type(error).__name__}",
-        detail=f"This is a mistake in pgdrag {pgdrag.__version__} ({system}), not in what you asked for.",
+        detail=f"This is a bug in pgdrag {pgdrag.__version__} ({system}), not in what you asked for.",
         hint="Report it to pgdrag's developers, with the lines above and the command.",
     )
     print_error(report)

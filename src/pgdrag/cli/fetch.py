@@ -20,7 +20,7 @@ def fetch_(
         bool,
         typer.Option(
             "--unchecked",
-            help="Also fetch releases newer than this pgdrag, whose content it cannot check",
+            help="Also fetch releases newer than this pgdrag, whose content it cannot verify",
         ),
     ] = False,
 ) -> None:

@@ -141,7 +141,7 @@ def _bad_option(error: Any) -> UsageError:
 def _unexpected(extra: str, context: Any) -> UsageError:
     hint = _usage(context)
     if re.search(r"(^| )=|=( |$)", extra):
-        hint = 'Write a setting without blanks around "=", such as work_mem=64MB, or all in quotes.'
+        hint = 'Write a setting without blanks around "=", such as work_mem=64MB, or quote the whole argument.'
     return UsageError(f'unexpected argument "{extra}"', hint=hint)
 
 

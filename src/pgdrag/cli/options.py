@@ -42,7 +42,7 @@ Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write
 WindowHtml = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write the report as HTML to FILE")]  # fmt: skip
 Wait = Annotated[float | None, typer.Option("--wait", parser=_waiting_s, metavar="[TIME]", help=f"Wait while another pgdrag measures on this machine, up to TIME such as 10min (without TIME: {WAIT})")]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be run, how long it takes and what room it needs, and run nothing")]  # fmt: skip
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would run, how long it takes and how much disk it needs, and run nothing")]  # fmt: skip
 Consent = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, even if others seem to use the server")]  # fmt: skip
 
 

@@ -67,7 +67,7 @@ def run(
     from pgdrag.cli.plan import print_plan, trials_words
     from pgdrag.cli.running import begin_and_report, open_runner, planned
     from pgdrag.experiment import load_experiment
-    from pgdrag.experiment.consent import Needed, study_programs
+    from pgdrag.experiment.consent import NeededConsent, study_programs
 
     refuse_unwritable(html)
     loaded = load_experiment(experiment)
@@ -82,7 +82,7 @@ def run(
     if allow_run or not dry_run:
         # Before anything is started: also a server's version is asked of its program.
         allowed |= agree(
-            Needed(study_programs(study)),
+            NeededConsent(study_programs(study)),
             f'experiment "{loaded.name}"',
             allow_run=allow_run,
             remember=remember,

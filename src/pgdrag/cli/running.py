@@ -21,7 +21,7 @@ from pgdrag.cli.place import (
 from pgdrag.cli.progress import showing_progress
 from pgdrag.duration import Experience, took_s
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INCONCLUSIVE, StorageError
-from pgdrag.experiment.consent import Remembered, run_needs
+from pgdrag.experiment.consent import RememberedConsent, run_needs
 from pgdrag.experiment.differences import Difference
 from pgdrag.experiment.plan import Plan, plan_of
 from pgdrag.experiment.preflight import disk_bytes
@@ -117,7 +117,7 @@ def begin_and_report(
         # Without a home directory of its own a user is asked again.
         with suppress(StorageError):
             if needed:
-                Remembered().add(needed, run_id)
+                RememberedConsent().add(needed, run_id)
         return _run_and_report(run_id, runner, html=html, json=json)
 
 

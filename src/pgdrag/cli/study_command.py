@@ -18,7 +18,7 @@ from pgdrag.cli.running import begin_and_report, open_runner, planned
 from pgdrag.errors import EXIT_DONE, UsageError
 from pgdrag.experiment import load_experiment
 from pgdrag.experiment.arms import Arm, one_workload, read_arm
-from pgdrag.experiment.consent import Needed, study_programs
+from pgdrag.experiment.consent import NeededConsent, study_programs
 from pgdrag.experiment.differences import Difference
 from pgdrag.experiment.questions import Conditions, conditions_from, conditions_of
 from pgdrag.factors import Phase, Problem, is_of
@@ -124,7 +124,7 @@ class StudyCommand:
 
     def _agree(self, programs: tuple[Program, ...], name: str) -> None:
         """Ask for consent to what an experiment starts; without a run nothing of it is started."""
-        needed = Needed(programs).without(self.runner.here.allowed)
+        needed = NeededConsent(programs).without(self.runner.here.allowed)
         if self.options.allow_run or not self.options.dry_run:
             allow_run, remember = self.options.allow_run, self.options.remember
             subject = f'experiment "{name}"'

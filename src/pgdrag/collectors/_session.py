@@ -85,7 +85,7 @@ def open_session(
         role = role or observer.cluster.superuser
         connection = observer.cluster.connect(application_name=name, role=role)
     except (PgdragError, psycopg.Error) as error:
-        raise Unseen(f"no session could be had: {refusal(error)}") from error
+        raise Unseen(f"could not open a session: {refusal(error)}") from error
     try:
         made = prepare(connection)
     except Unseen:
@@ -180,9 +180,9 @@ def planned_examples(observer: Observer) -> tuple[Example, ...]:
             if first_word(one.text) in _PLANNED:
                 by_text.setdefault(one.text, one)
     except PgdragError as error:
-        raise Unseen(f"what the workload sends is not known: {error.message}") from error
+        raise Unseen(f"the workload's statements are unknown: {error.message}") from error
     if not by_text:
-        raise Unseen("the workload does not say what it sends")
+        raise Unseen("the workload does not declare its statements")
     return tuple(by_text.values())
 
 

@@ -151,7 +151,7 @@ def _work_done(vacuums: Sequence[Work]) -> Amounts:
         "pages set all-frozen": _total((x.pages_set_all_frozen for x in vacuums), since=18),
         "cpu s": user_s + system_s,
         "cpu step s": 2 * CUT_S * max(len(vacuums), 1),
-        "cpu words": f"{user_s:.2f} s in user mode and {system_s:.2f} s in the kernel; of each vacuum the log has hundredths.",
+        "cpu words": f"{user_s:.2f} s in user mode and {system_s:.2f} s in the kernel; the log truncates each vacuum's times to hundredths.",
         "bytes read": sum(
             (x.read_bytes_per_s or 0.0) * s for x, s in zip(vacuums, time_s, strict=True)
         ),

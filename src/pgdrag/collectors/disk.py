@@ -82,7 +82,7 @@ class Disk(CounterCollector):
         accounts = psutil.disk_io_counters(perdisk=True, nowrap=False)
         seen = accounts.get(self._device.name)
         if seen is None:
-            raise Unseen(f"this host does not account {self._device.name}")
+            raise Unseen(f"this host has no statistics of {self._device.name}")
         below = {x.name: accounts[x.name].busy_time for x in self._physical if x.name in accounts}
         return {
             **{name: getattr(seen, name) for name in _FIELDS},
@@ -103,7 +103,7 @@ class Disk(CounterCollector):
 
 
 _BUSY_BELOW = "busy below"
-_UNKNOWN_BELOW = Unseen("which disks carry out its requests is not known")
+_UNKNOWN_BELOW = Unseen("the disks that carry out its requests are unknown")
 _FIELDS = ("read_count", "write_count", "read_bytes", "write_bytes", "read_time", "write_time", "busy_time")  # fmt: skip
 
 
@@ -130,7 +130,9 @@ def _below(device: Device) -> tuple[str, tuple[Device, ...]]:
         words = f"Of {device.name}{f', {device.words}' if device.slaves else ''}."
         return words, device.physical
     below = attempt(lambda: device_of(file.parent))
-    through = "past the page cache" if uses_direct_io(device.path) else "through the page cache"
+    through = (
+        "bypassing the page cache" if uses_direct_io(device.path) else "through the page cache"
+    )
     if isinstance(below, Unseen):
         return f"Of {device.name}, a file on no block device, {through}.", ()
     return f"Of {device.name}, a file on {below.name}, {through}.", below.physical

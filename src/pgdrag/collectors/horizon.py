@@ -102,7 +102,7 @@ class Horizon(Collector):
         else:
             at_most = "Nobody held it back."
         known_s = [held_s for one in holders if (held_s := _held_s(one)) is not None]
-        unknown = Unseen("none of those who hold it shows since when")
+        unknown = Unseen("none of its holders shows when it began")
         return {
             "age": _age(oldest),
             "oldest": f"The oldest: {_words(oldest)}." if oldest else "Nobody holds it back.",

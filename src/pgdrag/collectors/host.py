@@ -66,12 +66,12 @@ class Host(CounterCollector):
     is_of_machine: ClassVar[bool] = True
     absent: Mapping[str, str] = {
         **dict.fromkeys(
-            [f"{kind} pressure" for kind in _PRESSURES], "this kernel does not account pressure"
+            [f"{kind} pressure" for kind in _PRESSURES], "this kernel does not report pressure"
         ),
-        "pgmajfault": "this kernel does not account faults",
-        "pswpin": "this kernel does not account swapping",
-        "pswpout": "this kernel does not account swapping",
-        "refaults": "this kernel does not account refaults",
+        "pgmajfault": "this kernel does not report faults",
+        "pswpin": "this kernel does not report swapping",
+        "pswpout": "this kernel does not report swapping",
+        "refaults": "this kernel does not report refaults",
         "nr_throttled": "no control group limits the server's processors",
         **dict.fromkeys(_IO_LIMITS, "no control group limits it"),
     }
@@ -79,7 +79,7 @@ class Host(CounterCollector):
         *(
             Metric(f"host_{mode}_share", label, mode, "ratio", tuple(_MODES), detail=f"{{{mode} s}} s.")
             for mode, label in (
-                ("user", "processors' time in programs, of all there was"),
+                ("user", "processor time in programs, share of all"),
                 ("system", "processors' time in the kernel"),
                 ("iowait", "processors idle while I/O was under way"),
                 ("steal", "processors' time that the hypervisor gave to others"),
@@ -141,7 +141,7 @@ class Host(CounterCollector):
         # It is the server's machine only as long as the server is on it.
         postmaster, user = observer.postmaster(), observer.cluster.user
         memory = table_of(PROC / "meminfo")
-        self._dirty = Unseen("this kernel does not account what is not yet written")
+        self._dirty = Unseen("this kernel does not report dirty pages")
         if "Dirty" in memory:  # both in kB, which are 1,024 bytes each
             self._dirty = 1024 * (memory["Dirty"] + memory["Writeback"])
         self._memory = attempt(lambda: memory_limit(postmaster, user))
@@ -243,7 +243,7 @@ class Host(CounterCollector):
             found |= dict.fromkeys(("memory limit", "memory used", "page cache"), memory)
         else:
             used, limit = format_bytes(memory.used_bytes), format_bytes(memory.limit_bytes)
-            no_cache = Unseen("this kernel does not account page cache by control group")
+            no_cache = Unseen("this kernel does not report the page cache per control group")
             cache = memory.page_cache_bytes
             found |= {
                 "memory limit": memory.limit_bytes,
@@ -274,5 +274,5 @@ def _runnable(observer: Observer) -> int:
     observer.postmaster()
     table = table_of(PROC / "stat")
     if "procs_running" not in table:
-        raise Unseen("this kernel does not account processes that can run")
+        raise Unseen("this kernel does not report runnable processes")
     return max(table["procs_running"] - 1, 0)

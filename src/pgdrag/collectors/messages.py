@@ -109,7 +109,7 @@ class Messages(LogCollector):
         except OSError as error:
             raise Unseen(f"the log cannot be read: {error.strerror}") from error
         if not size:
-            raise Unseen("there is no log to be seen here")
+            raise Unseen("the server's log cannot be seen from here")
         self._sizes.append((CLOCK.unix_s(), size))
         return {"log_bytes": size}
 

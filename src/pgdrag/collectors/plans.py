@@ -49,7 +49,7 @@ class Plans(Collector):
 
     name: ClassVar[str] = "plans"
     summary: ClassVar[str] = "how the server plans the workload's statements, and rows it expected"
-    needs: ClassVar[str] = "a workload that says what it sends"
+    needs: ClassVar[str] = "a workload that declares its statements"
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("sequentially_planned_statements", "statements planned with a sequential scan of a table", "statements", "count", detail="{tables}"),
     )  # fmt: skip
@@ -76,7 +76,7 @@ class Plans(Collector):
         ]
         if not tables:
             reasons = (plan.missing for plan in plans if plan.missing)
-            raise Unseen(f"no plan could be had: {next(reasons, 'none has a plan')}")
+            raise Unseen(f"could not get a plan: {next(reasons, 'none has a plan')}")
         named = ", ".join(sorted(set().union(*tables)))
         words = f"Of {named}; {len(tables)} statements have plans." if named else ""
         return {"statements": sum(map(bool, tables)), "tables": words}
@@ -143,7 +143,7 @@ class _Session:
     def _plan(self, example: Example, kind: str, options: str, until_s: float) -> Plan | str:
         """Return a statement's plan, or why there is none."""
         if time.monotonic() >= until_s:
-            return "the time for all statements was over"
+            return "the time limit for all statements was reached"
         try:
             self._connection.execute("BEGIN READ ONLY")
             self._connection.execute(f"SET LOCAL plan_cache_mode = force_{kind}_plan".encode())

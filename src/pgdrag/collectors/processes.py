@@ -121,12 +121,12 @@ class Reads(CounterCollector):
         ),
         Metric(
             "written_bytes_per_transaction", "bytes written by system calls per transaction", "written_bytes", "bytes/transaction",
-            detail="Into the kernel's page cache or to a device; the server's log is among them.",
+            detail="Into the kernel's page cache or to a device; the server's log is included.",
         ),
         Metric(
             "storage_written_bytes_per_transaction", "bytes to be written to storage per transaction", "storage_written_bytes", "bytes/transaction",
             # Of ext4 since Linux 6.16, of XFS since 5.18: `findings.plausibility` finds out where.
-            detail="Counted when a page becomes dirty, not when a device has it; of a large folio all pages.",
+            detail="Counted when a page becomes dirty, not when a device has it; a large folio counts with all its pages.",
         ),
     )  # fmt: skip
 
@@ -268,7 +268,7 @@ class Schedule(Collector):
         *(
             Metric(
                 f"{kind}_s_per_transaction", label, f"{kind}_s in window", "s/transaction", step=_NS,
-                detail=f"{{{kind}_s:.2f}} s in {{observed_s:.1f}} s, by {{looks}} looks.",
+                detail=f"{{{kind}_s:.2f}} s in {{observed_s:.1f}} s, by {{looks}} samples.",
             )
             for kind, label in (
                 ("session_cpu", "sessions' processor time per transaction"),
@@ -323,7 +323,7 @@ class Schedule(Collector):
     def amounts(self, window: Window) -> Amounts:
         observed_s = self._by_kind.length_s
         if self._unseen is not None or observed_s <= 0:
-            raise self._unseen or Unseen("the window was too short for two looks")
+            raise self._unseen or Unseen("the window was too short for two samples")
         used = self._by_kind.used()
         cpu_s = {kind: used[kind]["cpu_ns"] * _NS + self._unseen_s(kind) for kind in list(used)}
         session_s = sum(cpu_s.pop(kind, 0.0) for kind in SESSION_TYPES)
@@ -363,12 +363,12 @@ class Overhead(Collector):
     """
 
     name: ClassVar[str] = "overhead"
-    summary: ClassVar[str] = "what the collectors themselves take of the processors"
+    summary: ClassVar[str] = "processor time that the collectors themselves use"
     is_of_machine: ClassVar[bool] = True
     # Of all collectors together: it holds for no single one of them.
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric(
-            "collectors_cpu_share", "processors' time that looking took, of all there was", "used_s", "ratio", "all_s", step=1e-3, detail="{parts}",
+            "collectors_cpu_share", "processor time that collecting took, share of all", "used_s", "ratio", "all_s", step=1e-3, detail="{parts}",
         ),
     )  # fmt: skip
 

@@ -83,7 +83,7 @@ class Profile(Collector):
     """Stacks of the server's processes while they are on a processor."""
 
     name: ClassVar[str] = "profile"
-    summary: ClassVar[str] = "functions that the server's processors run (perf); if asked for"
+    summary: ClassVar[str] = "functions that the server's processors run (perf); on request"
     needs: ClassVar[str] = "perf and the right to use it"
     is_optional: ClassVar[bool] = True
     metrics: ClassVar[tuple[Metric, ...]] = (
@@ -160,7 +160,7 @@ class Profile(Collector):
         may_see = os.geteuid() == 0 or (level.lstrip("-").isdigit() and int(level) < 2)
         if samples and not has_kernel and not may_see:
             self._warnings[WITHOUT_KERNEL] = (
-                f"this user may not look into the kernel: kernel.perf_event_paranoid is {level};"
+                f"this user may not profile the kernel: kernel.perf_event_paranoid is {level};"
                 " run pgdrag as root, or set it to 1"
             )
         return samples
@@ -248,7 +248,7 @@ class _Recording:
             if self._is_full:
                 self.cut_short = f"perf had written {MOST_BYTES >> 20} MB, which is the most"
             elif self._process.returncode == -signal.SIGINT and not self._has_begun:
-                raise Unseen("perf had not begun to look when the window ended")
+                raise Unseen("perf had not started sampling when the window ended")
             elif self._process.returncode not in (0, -signal.SIGINT):
                 raise Unseen(_reason(self._errors))
             return self._unwound()

@@ -37,6 +37,7 @@ from pgdrag.collectors._session import (
 )
 from pgdrag.collectors._table_looks import Look, Looker
 from pgdrag.collectors.counters import require_track_counts
+from pgdrag.english import counted
 from pgdrag.host.clock import CLOCK
 from pgdrag.model.recordings import HotChain, PageStrip, Recordings, Series, SeriesUnit
 
@@ -46,7 +47,7 @@ _MOST_KEPT = 64
 _DEAD = ("dead_versions_per_row", "old row versions and dead line pointers per row")
 _CHAIN = ("hot_chain_length", "row versions in the HOT chain that an index entry points to")
 _LONGEST = ("hot_chain_length_max", "row versions in the longest HOT chain of one page")
-_BLOAT = ("bloat_ratio", "bytes of the tables over what their rows need")
+_BLOAT = ("bloat_ratio", "size of the tables divided by what their rows need")
 _ENTRIES = ("index_entries_visited", "index entries visited per row updated")
 _DENSITY = ("index_leaf_density", "bytes in use of the indexes' leaf pages")
 _INDEXES, _TABLES = ("index_bytes", "size of the indexes"), ("table_bytes", "size of the tables")
@@ -65,7 +66,7 @@ class RowVersions(Collector):
     """Old row versions, HOT chains and sizes of the tables that the workload updates most."""
 
     name: ClassVar[str] = "row_versions"
-    summary: ClassVar[str] = "row versions, HOT chains and bloat, page by page; if asked for"
+    summary: ClassVar[str] = "row versions, HOT chains and bloat, page by page; on request"
     needs: ClassVar[str] = "pageinspect, a superuser, and a table"
     is_optional: ClassVar[bool] = True
     metrics: ClassVar[tuple[Metric, ...]] = (
@@ -78,8 +79,8 @@ class RowVersions(Collector):
         ),
         Metric(
             *_ENTRIES, "entries", "count", step="per update", detail=(
-            "Entries that scans of these tables' indexes returned (idx_tup_read), those of other"
-            " statements, too; not those that a unique index is searched for when one is added." ),
+            "Entries that scans of these tables' indexes returned (idx_tup_read), also of other"
+            " statements, but without the search in a unique index when an entry is added." ),
         ),
         Metric(*_DENSITY, "density", "ratio", step=0.001, detail="{first density} when the window began."),
     )  # fmt: skip
@@ -141,7 +142,7 @@ class RowVersions(Collector):
         costs_ms = [1000 * look.took_s for look in self._looks]
         cost = f"each {sum(costs_ms) / len(costs_ms):.0f} ms, at most {max(costs_ms):.0f} ms"
         return {
-            "looked": f"Of {whole.name}; {part} {whole.pages:,} pages at the end. {len(costs_ms)} looks,"
+            "looked": f"Of {whole.name}; {part} {whole.pages:,} pages at the end. {counted(len(costs_ms), 'sample')},"
             f" {cost}{f'; {missed} more failed' if missed else ''}.",
             "dead": no_rows if whole.dead_per_row is None else whole.dead_per_row,
             "per row": 1 / max(whole.rows, 1),
@@ -149,7 +150,7 @@ class RowVersions(Collector):
             "per chain": 1 / max(whole.chains, 1),
             "longest": float(whole.longest),
             "bloat": no_rows if whole.bloat_ratio is None else whole.bloat_ratio,
-            "entries": Unseen("no row was updated between two looks")
+            "entries": Unseen("no row was updated between two samples")
             if entries is None
             else entries,
             "per update": 1 / max(whole.updates - first.whole.updates, 1),

@@ -71,7 +71,7 @@ _BEGIN, _ROLLBACK = "BEGIN ISOLATION LEVEL READ COMMITTED; ", "; ROLLBACK"
 # A lock that outlasts its transaction would not go with the rollback.
 _LOCKING = "advisory"
 _UPDATE = re.compile(r"\bupdate\b", re.IGNORECASE)
-_BUFFERS = ("buffers_per_update", "blocks of tables and indexes that an update looks at")
+_BUFFERS = ("buffers_per_update", "blocks of tables and indexes that an update accesses")
 
 
 class UpdateCost(Collector):
@@ -79,9 +79,9 @@ class UpdateCost(Collector):
 
     name: ClassVar[str] = "update_cost"
     summary: ClassVar[str] = (
-        "buffers of the workload's own updates, run and rolled back; if asked for"
+        "buffers of the workload's own updates, run and rolled back; on request"
     )
-    needs: ClassVar[str] = "a workload that says what it sends, and sends updates"
+    needs: ClassVar[str] = "a workload that declares its statements and updates rows"
     is_optional: ClassVar[bool] = True
     # Means over all looks, from the first to the last.
     metrics: ClassVar[tuple[Metric, ...]] = detailed(
@@ -132,8 +132,8 @@ class UpdateCost(Collector):
         mean_ms, most_ms = sum(times_ms) / len(times_ms), max(times_ms)
         parts = (
             f"{len(looks)} updates{f' of {kinds} statements' if kinds > 1 else ''} run and rolled back",
-            f"together {mean_ms:.1f} ms a look on average, at most {most_ms:.1f} ms",
-            f"{session.missed} more found a lock, or took too long" if session.missed else "",
+            f"a round took {mean_ms:.1f} ms on average, at most {most_ms:.1f} ms",
+            f"{session.missed} more met a lock, or took too long" if session.missed else "",
             f"{looks[0].buffers:,} buffers at the first, {looks[-1].buffers:,} at the last",
         )
         return {
@@ -244,9 +244,9 @@ class _Session:
         if len(self.updates) >= MOST_UPDATES:
             return ""
         if None in example.values:
-            return "the updates' values come from answers, which are not known beforehand"
+            return "the updates' values come from earlier answers, which are unknown here"
         if _LOCKING in example.text.lower():
-            return "the updates take advisory locks, which a rollback would not give back"
+            return "the updates take advisory locks, which a rollback would not release"
         name = _NAME.format(len(self.updates))
         reason = ""
         try:

@@ -149,7 +149,7 @@ class Io(CounterCollector):
     name: ClassVar[str] = "io"
     summary: ClassVar[str] = "blocks read, written, evicted and synchronised by type of backend"
     queries: ClassVar[Mapping[int, LiteralString]] = {160000: _IO}
-    too_old: ClassVar[str] = "pg_stat_io is there since PostgreSQL 16"
+    too_old: ClassVar[str] = "pg_stat_io exists since PostgreSQL 16"
     absent: Mapping[str, str] = {"time_us": "track_io_timing is off"}
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("session_writes_per_transaction", "blocks that sessions had to write themselves per transaction", "session writes", detail="{warning}"),

@@ -43,7 +43,7 @@ class WaitProfile(Collector):
     summary: ClassVar[str] = "where sessions' time goes: processors, I/O, locks, clients"
     metrics: ClassVar[tuple[Metric, ...]] = (
         *(
-            Metric(f"{name}_s_per_transaction", label, f"{name}_s", "s/transaction", step="look_s", detail=f"{{{name} words}}{{looks:,}} looks.")
+            Metric(f"{name}_s_per_transaction", label, f"{name}_s", "s/transaction", step="look_s", detail=f"{{{name} words}}{{looks:,}} samples.")
             for name, (_, label) in _KINDS.items()
         ),
         Metric(
@@ -51,7 +51,7 @@ class WaitProfile(Collector):
             detail="{background words}",
         ),
         Metric(
-            "io_workers_busy_share", "I/O workers at work, of all that there are", "busy workers", "ratio", "workers seen",
+            "io_workers_busy_share", "busy I/O workers, share of all", "busy workers", "ratio", "workers seen",
             detail="{workers} I/O workers.",
         ),
     )  # fmt: skip
@@ -130,7 +130,7 @@ class WaitProfile(Collector):
         watched, begin, end = known(self._watched), window.started_unix_s, window.finished_unix_s
         inside = [x for x in watched if begin <= x.started_unix_s and x.finished_unix_s <= end]
         if not watched:
-            raise Unseen("the window was too short for a look")
+            raise Unseen("the window was too short for a sample")
         return inside or watched
 
     def _begin(self, observer: Observer) -> Watching:

@@ -59,11 +59,11 @@ class RungsParameters(DesignParameters):
 
     baseline_repeats: Annotated[int, Field(ge=1, le=10)] = Field(
         default=1,
-        description="Run the baseline this many times a block; two or more show the noise floor",
+        description="Run the baseline this many times per block; two or more show the noise floor",
     )
     headline: Annotated[float, Field(ge=0, le=0.9)] = Field(
         default=0.75,
-        description="Use up to this part of the trials for pairs that decide the headline first; 0: none",
+        description="Use up to this share of the trials for pairs that decide the headline first; 0: none",
     )
     obvious: Annotated[float, Field(ge=0)] = Field(
         default=10.0,
@@ -417,7 +417,7 @@ class OneAtATimeParameters(RungsParameters):
 
     headline: Annotated[float, Field(ge=0, le=0.9)] = Field(
         default=0.25,
-        description="Use up to this part of the trials for pairs that decide the first treatment; 0: none",
+        description="Use up to this share of the trials for pairs that decide the first treatment; 0: none",
     )
 
 
@@ -440,7 +440,7 @@ class HeadlineSection(Section):
     """The pairs that decided the headline, or did not."""
 
     name = "headline"
-    summary = "the pairs that a ladder or a one-at-a-time study decides its headline by"
+    summary = "the pairs that decide the headline of a ladder or a one-at-a-time study"
     title = "The headline, pair by pair"
     order = 18
     finding_type = RungsFinding

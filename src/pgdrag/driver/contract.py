@@ -1,6 +1,6 @@
 """What may the load driver say? Its lines (docs/reference/driver-contract.md), and what they come to.
 
-A line that is not as agreed is a defect of pgdrag, never a result; so are counts that do not add up.
+A line that is not as agreed is a bug in pgdrag, never a result; so are counts that do not add up.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def breach(what: str) -> DriverError:
     return DriverError(
         "load driver broke its contract",
         detail=f"{what[0].upper()}{what[1:]}.",
-        hint="This is a defect of pgdrag, or the driver is of another version: reinstall both.",
+        hint="This is a bug in pgdrag, or the driver has another version: reinstall both.",
     )
 
 

@@ -125,17 +125,17 @@ def security_of(known: Mapping[str, str], *, is_encrypted: bool) -> Security:
     for name, hint in _LACKING.items():
         if known.get(name):
             raise UsageError(
-                f"cannot hand connection option {name}={known[name]!r} to the load driver",
+                f"cannot pass connection option {name}={known[name]!r} to the load driver",
                 hint=hint,
             )
     if known.get("ssl_min_protocol_version") == "TLSv1.3":
         raise UsageError(
-            "cannot hand connection option ssl_min_protocol_version='TLSv1.3' to the load driver",
+            "cannot pass connection option ssl_min_protocol_version='TLSv1.3' to the load driver",
             hint="Set ssl_min_protocol_version in the server's settings, and leave it out here.",
         )
     if known.get("gssencmode") == "require":
         raise UsageError(
-            "cannot hand connection option gssencmode='require' to the load driver",
+            "cannot pass connection option gssencmode='require' to the load driver",
             hint="Encrypt with TLS: sslmode=verify-full.",
         )
     methods = _methods_of(known.get("require_auth", ""))
@@ -154,8 +154,8 @@ def _tls_of(known: Mapping[str, str]) -> Tls:
     revoked = _file(None, "root.crl")
     if verify != "none" and revoked is not None:
         raise UsageError(
-            f'cannot hand the list of revoked certificates "{revoked}" to the load driver',
-            hint="Rename it for the time being, if you need not know whether the server's certificate was revoked.",
+            f'cannot pass the list of revoked certificates "{revoked}" to the load driver',
+            hint="Rename it temporarily if you do not need to know whether the server's certificate was revoked.",
         )
     certificate = None
     if known.get("sslcertmode") != "disable":
@@ -185,12 +185,12 @@ def _pem(file: Path | None) -> str | None:
         raise UsageError(f'could not read "{file}": {error.strerror}') from None
     if "-----BEGIN" not in text:
         raise UsageError(
-            f'cannot hand "{file}" to the load driver: it is not in PEM form',
+            f'cannot pass "{file}" to the load driver: it is not in PEM form',
             hint="Convert it with openssl x509 or openssl pkey.",
         )
     if "ENCRYPTED" in text:
         raise UsageError(
-            f'cannot hand "{file}" to the load driver: the key is encrypted',
+            f'cannot pass "{file}" to the load driver: the key is encrypted',
             hint="Name a key without a passphrase in sslkey, readable by you alone.",
         )
     return text

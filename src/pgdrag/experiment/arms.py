@@ -173,7 +173,7 @@ def _file_arm(path: Path, settings: SettingsCatalog, allowed: frozenset[str]) ->
     found, skipped = applicable(configuration, settings, allowed=allowed)
     if not found:
         raise ConfError(
-            "no line sets anything that a throw-away server can have",
+            "no line sets anything that applies to a throw-away server",
             path=path,
             detail="\n".join(skipped_words(skipped)) or None,
             hint=f'For a server with default settings, write "{DEFAULT}".',

@@ -1,7 +1,7 @@
-"""What of an experiment needs consent before it is run, and which consent does this user remember?
+"""What in an experiment needs consent before it runs, and to what has this user already agreed?
 
-What is remembered is a hash of all that was agreed to: the commands, and the content of the files that they
-name. It is kept in the user's own configuration directory and never in a journal, which may be a stranger's.
+A hash of what was agreed to is remembered: the commands, and the content of the files that they name. It is
+kept in the user's own configuration directory and never in a journal, which a stranger may have written.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from pgdrag.servers.binaries import strange_programs
 # The file of a command is read whole: more than that is no script.
 _LARGEST_FILE_BYTES = 100_000_000
 _MOST_FILES = 1000
-# Of what a shell makes other words, except what a program is told of its run: that names no file, but with more.
-_EXPANDED = re.compile(r"[~*?\[`]|\$(?!\{?PG)|(?<!\$)\{")
-_TOLD, _RESULTS = re.compile(r"\$\{?PG\w+\}?"), re.compile(r"\$\{?PGDRAG_RESULTS\b\S*")
-_ELSEWHERE = frozenset({"cd", "pushd"})
+# What a shell replaces when the command runs. A variable that pgdrag sets names a file only as part of a longer word.
+_SHELL_SYNTAX = re.compile(r"[~*?\[`]|\$(?!\{?PG)|(?<!\$)\{")
+_PG_VARIABLE, _RESULTS = re.compile(r"\$\{?PG\w+\}?"), re.compile(r"\$\{?PGDRAG_RESULTS\b\S*")
+_CHANGES_DIRECTORY = frozenset({"cd", "pushd"})
 
 
 @dataclass(frozen=True)
-class Needed:
+class NeededConsent:
     """What needs consent.
 
     Attributes:
         programs: to be started.
-        changes: names of what is to be changed though it is somebody's.
+        changes: names of what would be changed and is not pgdrag's own.
     """
 
     programs: tuple[Program, ...] = ()
@@ -50,21 +50,21 @@ class Needed:
 
     @property
     def keys(self) -> frozenset[str]:
-        """The names of all that, as `Here.allowed` has them."""
+        """The names of all of it, as in `Here.allowed`."""
         return frozenset({*self.changes, *(program.key for program in self.programs)})
 
-    def without(self, allowed: Collection[str]) -> Needed:
-        """Return what is not among what is allowed already."""
-        return Needed(
+    def without(self, allowed: Collection[str]) -> NeededConsent:
+        """Return what is not allowed yet."""
+        return NeededConsent(
             tuple(x for x in self.programs if x.key not in allowed),
             tuple(x for x in self.changes if x not in allowed),
         )
 
     @property
-    def unknown_file(self) -> str:
-        """A word of a command that decides only when it runs which file that is; "" if all are known before."""
+    def unresolved_word(self) -> str:
+        """The first word of a command that names a file only when it runs; "" if there is none."""
         words = (x for program in self.programs for x in _words(program.command))
-        return next(filter(_is_unknown, words), "")
+        return next(filter(_is_unresolved, words), "")
 
     def __bool__(self) -> bool:
         return bool(self.programs or self.changes)
@@ -79,14 +79,14 @@ def study_programs(study: Study) -> tuple[Program, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def run_needs(study: Study, server: str | None) -> Needed:
-    """Return what a run of a journal needs to go on: programs, its server's among them, and changes."""
+def run_needs(study: Study, server: str | None) -> NeededConsent:
+    """Return what resuming a run of a journal needs: programs, including its server's, and changes."""
     own = strange_programs(server)
     programs = (*study_programs(study), *([own] if own is not None else []))
-    return Needed(programs, study.allowed)
+    return NeededConsent(programs, study.allowed)
 
 
-class Remembered:
+class RememberedConsent:
     """The consent that this user gave on this machine: for anything with this content, or for one run.
 
     Args:
@@ -96,15 +96,15 @@ class Remembered:
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or platformdirs.user_config_path("pgdrag") / "allowed"
 
-    def includes(self, needed: Needed, run_id: str = "") -> bool:
-        """Tell whether this user agreed to just that, in general or for a run."""
+    def includes(self, needed: NeededConsent, run_id: str = "") -> bool:
+        """Tell whether this user agreed to exactly that, in general or for a run."""
         known, content = self._known(), _content(needed)
         scopes = {run_id} if run_id else set()
-        if not needed.unknown_file:
+        if not needed.unresolved_word:
             scopes.add("")
         return any(_digest(content, one) in known for one in scopes)
 
-    def add(self, needed: Needed, run_id: str = "") -> None:
+    def add(self, needed: NeededConsent, run_id: str = "") -> None:
         """Remember that this user agreed to that, in general or for one run.
 
         Raises:
@@ -126,13 +126,13 @@ class Remembered:
             fd = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with os.fdopen(fd, encoding="utf-8", errors="replace") as file:
                 found = os.fstat(file.fileno())
-                # One that others may write, or that was written by another user, is nobody's consent.
+                # A file that others can write, or that another user wrote, counts for nothing.
                 if found.st_uid == os.geteuid() and not found.st_mode & 0o022:
                     return frozenset(line.split(" ", 1)[0] for line in file)
         return frozenset()
 
 
-def _content(needed: Needed) -> list[object]:
+def _content(needed: NeededConsent) -> list[object]:
     """Return all that consent depends on; it reads the files that commands name."""
     return [
         [" ".join((x, *disk_identity(x))) for x in sorted(needed.changes)],
@@ -146,7 +146,7 @@ def _digest(content: list[object], run_id: str) -> str:
 
 
 def _contents(program: Program) -> Iterator[str]:
-    """Yield a hash of each file that a command names: the words are the same when `./run.sh` is another one."""
+    """Yield a hash of each file that a command names, so that consent ends when `./run.sh` changes."""
     words = [program.command, *_words(program.command)]
     for name in dict.fromkeys(x for word in words for x in _names(word)):
         path = Path(program.directory, name)
@@ -175,10 +175,10 @@ def _words(command: str) -> list[str]:
     return words + [x for word in words if len(word.split()) > 1 for x in _words(word)]
 
 
-def _is_unknown(word: str) -> bool:
+def _is_unresolved(word: str) -> bool:
     rest = _RESULTS.sub("", word)
-    is_part = _TOLD.search(rest) and re.search("[./]", _TOLD.sub("", rest))
-    return bool(_EXPANDED.search(rest) or is_part) or word in _ELSEWHERE
+    is_part = _PG_VARIABLE.search(rest) and re.search("[./]", _PG_VARIABLE.sub("", rest))
+    return bool(_SHELL_SYNTAX.search(rest) or is_part) or word in _CHANGES_DIRECTORY
 
 
 def _listing(directory: Path) -> str:

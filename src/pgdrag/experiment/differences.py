@@ -95,7 +95,7 @@ def _why_fixed(change: Change, channel: Mapping[str, str]) -> str:
     (before, _), (after, notes) = (merge_channel(side, channel) for side in sides)
     name = change.name.lower()
     if name in channel and before[name] == after[name]:
-        return notes[0].why if notes else "pgdrag's own log has it so on both sides"
+        return notes[0].why if notes else "pgdrag's own log sets it on both sides"
     return next((note.why for note in notes), "")
 
 

@@ -51,7 +51,7 @@ class SessionRamp(_Ramp):
 
     first: Sessions = Field(alias="from", description="Sessions of the first step")
     to: Sessions = Field(description="Sessions of the last step")
-    by: Sessions = Field(default=1, description="How many more, or fewer, each step has")
+    by: Sessions = Field(default=1, description="Sessions that each step adds, or removes")
 
 
 class RateRamp(_Ramp):
@@ -59,7 +59,7 @@ class RateRamp(_Ramp):
 
     first: Rate = Field(alias="from", description="Transactions per second of the first step")
     to: Rate = Field(description="Transactions per second of the last step")
-    by: Rate = Field(description="How many more, or fewer, each step offers")
+    by: Rate = Field(description="Transactions per second that each step adds, or removes")
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class LoadTable(_Strict):
     )
     latency_limit_ms: Annotated[float, Field(ge=0.001, le=86_400_000)] | None = Field(
         default=None,
-        description="Transactions over it are counted; in open loop an arrival that late is skipped (default: none)",
+        description="Slower transactions are counted; in open loop an arrival that late is skipped (default: none)",
     )
     warm_up_s: Annotated[float, Field(ge=0, le=86_400)] = Field(
         default=10, description="Load before the measured window, seconds"

@@ -40,5 +40,5 @@ def unknown_arm(text: str, settings: SettingsCatalog, experiments: list[str]) ->
             )
     hint = nearest_file(path) or did_you_mean(text, experiments)
     return UsageError(
-        f'"{text}" is no file, setting, experiment or server version', hint=hint or HOW_TO_WRITE
+        f'"{text}" is not a file, setting, experiment or server version', hint=hint or HOW_TO_WRITE
     )

@@ -72,7 +72,7 @@ def _points(series: list[list[float]]) -> list[list[float]]:
     for before, after in pairwise([[0.0, 1.0], *series]):
         if not (after[0] > before[0] and after[1] > 0):
             raise PydanticCustomError(
-                "pairs", "must be pairs of a time and a rate, both over 0, times growing"
+                "pairs", "must be pairs of a time and a rate, both over 0, with ascending times"
             )
     return series
 
@@ -129,7 +129,7 @@ class SourceTable(Table):
     url: str = Field(default="", description="Where it can be read")
     setup: str = Field(default="", description="Machine, versions and protocol of the original")
     limits: str = Field(
-        default="", description="What the original could not know, to print beside its claims"
+        default="", description="Limitations of the original, printed beside its claims"
     )
 
 
@@ -147,7 +147,7 @@ class ClaimTable(Table):
         default="throughput", description="The quantity that was published"
     )
     trend: Literal["steady", "falling"] | None = Field(
-        default=None, description="How the rate was published to go while the load went on"
+        default=None, description="Published trend of the rate during the load"
     )
     series: Points = Field(
         default_factory=list,

@@ -237,7 +237,7 @@ def _mend_line(source: str, place: Place, error: LineError) -> tuple[_Parsed, li
     if not text.strip() or text.lstrip().startswith("#"):
         return None, notes
     if remark := _WHOLE_REMARK.fullmatch(text):
-        return None, [*notes, f'took "{_short(remark["text"])}" for a remark']
+        return None, [*notes, f'took "{_short(remark["text"])}" as a comment']
     text = _without_prefix(text, notes)
     said = _other_statement(text, place) or _assignment(text, place, notes, error)
     return said, notes
@@ -255,7 +255,7 @@ def _assignment(text: str, place: Place, notes: list[str], error: LineError) -> 
         raise _cannot_read(error)
     name, sign = match["name"], match["sign"].strip()
     if match["open"]:
-        notes.append(f'took the marks from around "{name}"')
+        notes.append(f'removed the marks around "{name}"')
     if sign not in ("", "=") and not (command and sign.upper() == "TO"):
         notes.append(f'read "{sign}" as "="')
     value = _read_value(match["rest"], notes, is_sql=command is not None)
@@ -276,7 +276,7 @@ def _other_statement(text: str, place: Place) -> Skipped | _Reset | None:
 
 
 def _cannot_read(error: LineError) -> LineError:
-    hint = "Write the line as: name = 'value'. A remark begins with #."
+    hint = "Write the line as: name = 'value'. A comment begins with #."
     return LineError(f"cannot tell what this line sets ({error})", hint=hint)
 
 
@@ -312,7 +312,7 @@ def _without_prefix(text: str, notes: list[str]) -> str:
     stripped = text.strip()
     if len(stripped) > 1 and stripped[0] == stripped[-1] == "`" and stripped.count("`") == 2:
         text = stripped[1:-1]
-        notes.append("took the line out of its backticks")
+        notes.append("removed the backticks around the line")
     for pattern, what in ((_PROMPT, "prompt"), (_BULLET, "bullet")):
         if match := pattern.match(text):
             text = text[match.end() :]
@@ -340,7 +340,7 @@ def _read_value(rest: str, notes: list[str], *, is_sql: bool) -> str | None:
         value, after = rest[:end].strip(), rest[end:]
         if value.endswith(","):
             value = value[:-1].rstrip()
-            notes.append("left out the comma at the end")
+            notes.append("omitted the comma at the end")
         bare = None if is_sql and value.upper() == "DEFAULT" else _bare_value(value, notes)
         if bare is None:
             return None

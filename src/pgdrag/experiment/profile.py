@@ -112,7 +112,7 @@ def _pacing_mistakes(load: LoadTable, at: KeyPath) -> list[Mistake]:
     for key, kinds in _BELONGS.items():
         if getattr(load, key) is not None and kind not in kinds:
             wanted = " or ".join(f'pacing = "{x}"' for x in kinds)
-            message = f'"{key}" in {in_table(at)} means nothing with pacing = "{kind}"'
+            message = f'"{key}" in {in_table(at)} has no effect with pacing = "{kind}"'
             found.append(Mistake((*at, key), message, f"It belongs to {wanted}."))
     if kind != "closed" and load.rate_per_s is None:
         message = f'"pacing" in {in_table(at)} is "{kind}", which needs "rate_per_s"'

@@ -164,7 +164,7 @@ def calibration(arm: Arm, under: Conditions, parameters: Mapping[str, object]) -
         CALIBRATE,
         design="compare",
         title=f"{arm.label} against itself",
-        question="How far apart do two measurements of the same thing lie on this machine?",
+        question="How much do two measurements of the same thing differ on this machine?",
         rungs=_two_rungs(arm, arm, (one, other)),
         parameters=parameters,
         notes=arm.notes,
@@ -177,7 +177,7 @@ def overhead(arm: Arm, under: Conditions, parameters: Mapping[str, object]) -> S
     return under.study(
         OVERHEAD,
         design="turns",
-        title=f"{arm.label}, looked at in turns",
+        title=f"{arm.label}, observed in turns",
         question="How much throughput do the collectors cost?",
         rungs=(Rung("in turns", _title(arm), Treatment("in turns", arm.levels)),),
         parameters=parameters,
@@ -259,7 +259,10 @@ def boundary_values(
         SettingError: a bound is no value of this setting.
     """
     if setting.vartype not in ("integer", "real"):
-        raise UsageError(f'setting "{setting.name}" is no number', hint="A boundary needs a scale.")
+        raise UsageError(
+            f'setting "{setting.name}" is not numeric',
+            hint="A boundary needs a number, a size or a duration.",
+        )
     for bound in filter(None, (low, high)):
         setting.canonical(bound)
     first = to_base_real(low or setting.min_value or "0", setting.unit)
@@ -294,7 +297,7 @@ def boundary(
         "boundary",
         design="boundary",
         title=f"{setting.name} from {values[0]} to {values[-1]}",
-        question=f"How small may {setting.name} be, and from where on does more of it gain nothing?",
+        question=f"How small may {setting.name} be, and beyond which value does more of it gain nothing?",
         rungs=(rung,),
         parameters={**parameters, "setting": setting.name, "values": list(values)},
         notes=base.notes,

@@ -202,7 +202,7 @@ class _Reader:
                     message = (
                         f'"{key}" is "{found}" at scale "{name}", but "{wanted}" at scale "{first}"'
                     )
-                    hint = "Numbers of the two are not compared: write a file for each."
+                    hint = "Their numbers are not comparable: write a file for each."
                     path: KeyPath = ("scales", name, "workload", key)
                     self._mistakes.append(Mistake(path, message, hint))
 
@@ -380,7 +380,7 @@ class _Reader:
                     f'{load.connections} connections at scale "{scale}" are more than '
                     f'max_connections of rung "{rung.name}" allows, {allowed}'
                 )
-                hint = f"Set max_connections to {wanted} or more: {kept} are not for the workload, which is no superuser."
+                hint = f"Set max_connections to {wanted} or more: {kept} are not for the workload, which is not a superuser."
                 self._mistakes.append(Mistake(path, message, hint))
                 return
 

@@ -102,8 +102,8 @@ class AppliedTreatment:
 
         if not wait_until(is_in_sight, _IN_SIGHT_TIMEOUT_S):
             self._log.warnings.append(
-                "pgdrag may not see the server's processes in /proc here: a crash is known from the server's lock "
-                "file alone"
+                "pgdrag may not see the server's processes in /proc here: a crash shows only in the server's "
+                "lock file"
             )
 
     def _start(self) -> None:
@@ -127,7 +127,7 @@ class AppliedTreatment:
     def _undo(self) -> None:
         """Restore what outlives the cluster, the newest first; no signal and no failure spares the rest."""
         with uninterrupted():
-            with self._by_itself("the server was not looked at"):
+            with self._by_itself("the server was not inspected"):
                 self._was_crashed = self.is_crashed()
             for factor in reversed(self._levels):
                 with self._by_itself(f"whether {factor.name} held to the end is unknown"):

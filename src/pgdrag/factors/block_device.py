@@ -52,9 +52,9 @@ class BlockDevice(KernelFiles):
         what = f'block device attribute "{level.name}"'
         if not _NAME.fullmatch(level.name):
             hint = 'Write it as /sys/block/DISK/queue does, such as "read_ahead_kb".'
-            return Problem(level, True, f"{what} is no name of an attribute", hint)
+            return Problem(level, True, f"{what} is not the name of an attribute", hint)
         if level.name == SCHEDULER and level.value not in _known_schedulers():
-            message = f'"{level.value}" is no {SCHEDULER}'
+            message = f'"{level.value}" is not a {SCHEDULER}'
             return Problem(
                 level, True, message, f"Schedulers are {', '.join(sorted(_SCHEDULERS))}."
             )

@@ -45,12 +45,12 @@ class CpuGovernor(KernelFiles):
         what = f'cpu_governor "{level.name}"'
         if level.name not in _OFFERED:
             return Problem(
-                level, True, f"{what} is no level of it", f"It has {', '.join(_OFFERED)}."
+                level, True, f"{what} is not one of its levels", f"It has {', '.join(_OFFERED)}."
             )
         paths = _paths(level.name)
         if not paths:
             hint = f"There is no {ROOT}/policy*/{level.name}."
-            return Problem(level, False, f"{what} is not governed by this machine's kernel", hint)
+            return Problem(level, False, f"{what} is not available on this machine", hint)
         return (
             _not_offered(level, what, paths[0])
             or unwritable_value(level, what, shown_value(paths[0]))

@@ -38,9 +38,9 @@ class HugePages(KernelFiles):
         what = f'huge_pages "{level.name}"'
         if not _NAME.fullmatch(level.name):
             hint = f'Write it as {ROOT} does, such as "hugepages-2048kB".'
-            return Problem(level, True, f"{what} is no size of huge pages", hint)
+            return Problem(level, True, f"{what} is not a size of huge pages", hint)
         if not level.value.strip().isdecimal():
-            message = f'{what} cannot be "{level.value}", which is no number of pages'
+            message = f'{what} cannot be "{level.value}", which is not a number of pages'
             return Problem(level, True, message, "Write a whole number.")
         path = ROOT / level.name / _FILE
         if not path.is_file():

@@ -118,7 +118,7 @@ class KernelFiles(Factor):
 
     def note(self, writing: Writing, shown: str) -> str:
         """Return what is to be said of a value that reads back otherwise than it was asked for."""
-        return f"the kernel has it as {shown} where {writing.value} was asked for"
+        return f"the kernel shows {shown} instead of {writing.value}"
 
     def _apply(self, batch: Batch, journal: UndoJournal) -> None:
         written = [path for writing in batch.writings for path in writing.paths]
@@ -217,7 +217,7 @@ def unwritable_value(level: Level, what: str, now: str) -> Problem | None:
     numbers = now.split()
     if numbers and all(map(is_number, numbers)) and not all(map(is_number, value.split())):
         hint = f"It is {now} now: write whole numbers without units."
-        return Problem(level, True, f'{what} cannot be "{value}", which is no number', hint)
+        return Problem(level, True, f'{what} cannot be "{value}", which is not a number', hint)
     return None
 
 

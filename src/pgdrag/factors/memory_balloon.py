@@ -161,7 +161,9 @@ class Balloon:
         if not ready:
             return f"memory was not filled within {timeout_s:g} s"
         line = process.stdout.readline().decode(errors="replace").strip()
-        return line or "the process that takes memory was killed, most likely for want of memory"
+        return (
+            line or "the process that takes memory was killed, most likely because memory ran out"
+        )
 
 
 def _problem(level: Level) -> Problem | None:

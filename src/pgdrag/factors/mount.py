@@ -138,7 +138,7 @@ class MountOptions(Factor):
 
     def _applied(self, level: Level, found: Mount | None) -> Applied:
         if found is None or self._before is None:
-            return Applied(level, None, "the kernel does not say what the cluster lies on")
+            return Applied(level, None, "the kernel does not show what the cluster is on")
         asked = options_of({level.name: level.value})
         missing = [x for x in asked if not found.has_option(x)]
         kept = f"{found.file_system} does not show it"

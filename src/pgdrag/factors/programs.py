@@ -38,6 +38,6 @@ def refuse_without_consent(programs: Iterable[Program], allowed: Collection[str]
     for program in lacking_consent(programs, allowed):
         raise UsageError(
             f"the experiment runs a program to {program.purpose}, which nobody has allowed",
-            detail=f"It is: {program.command}",
+            detail=f"The command: {program.command}",
             hint="If you trust it, add --allow-run.",
         )

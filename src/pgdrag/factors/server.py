@@ -48,7 +48,9 @@ def _problem(level: Level, here: Here) -> Problem | None:
         return Problem(level, True, message, f'Write {POSTGRES} = "17", or a directory.')
     strange = strange_programs(level.value)
     if strange is not None and strange.key not in here.allowed:
-        message = f'what PostgreSQL is in "{level.value}" is not known: nothing there was started'
+        message = (
+            f'the version of the server in "{level.value}" is unknown, as nothing there was started'
+        )
         return Problem(level, False, message, "If you trust its programs, add --allow-run.")
     try:
         find_binaries(level.value)

@@ -91,7 +91,7 @@ def _lacking_file_system(level: Level) -> Problem | None:
 def _applied(level: Level, found: Mount | None) -> Applied:
     """Return what of a level can be seen; what nobody can see afterwards is as it was asked for."""
     if found is None:
-        return Applied(level, None, "the kernel does not say what the cluster lies on")
+        return Applied(level, None, "the kernel does not show what the cluster is on")
     device = Path(found.source)
     if level.name == "file_system":
         return Applied(level, found.file_system)

@@ -93,7 +93,7 @@ class Sysctl(KernelFiles):
         path = path_of(level.name)
         if path is None:
             hint = 'Write it as sysctl(8) does, such as "vm.dirty_ratio".'
-            return Problem(level, True, f"{what} is no name of a kernel parameter", hint)
+            return Problem(level, True, f"{what} is not the name of a kernel parameter", hint)
         name = name_of(path)
         if name in _ACTIONS:
             return Problem(
@@ -122,7 +122,7 @@ class Sysctl(KernelFiles):
         name = name_of(writing.paths[0])
         other = next((x for pair in _EITHER if name in pair for x in pair if x != name), None)
         if other is not None and shown == "0":
-            return f"{other} is in force, which takes its place"
+            return f"{other} is in force and takes precedence"
         return super().note(writing, shown)
 
 

@@ -54,7 +54,7 @@ class TransparentHugepage(KernelFiles):
         what = f'transparent_hugepage "{level.name}"'
         if not _NAME.fullmatch(level.name):
             hint = f'Write it as {ROOT} does, such as "enabled".'
-            return Problem(level, True, f"{what} is no name of a switch", hint)
+            return Problem(level, True, f"{what} is not the name of a switch", hint)
         path = ROOT / level.name
         if not path.is_file():
             return Problem(level, False, f"{what} is not in this kernel", f"There is no {path}.")

@@ -78,7 +78,7 @@ def _unknown(level: Level, kind: type[Workload]) -> Problem | None:
 
 def _must_be_alike(level: Level, kind: type[Workload], what: str) -> Problem:
     message = f'"{level.name}" of workload "{kind.name}" {what}'
-    hint = "Else a transaction is not the same work in all of them, and their rates do not compare."
+    hint = "Otherwise a transaction is not the same work in all of them, and their rates are not comparable."
     return Problem(level, True, message, hint)
 
 

@@ -153,7 +153,7 @@ class RungTrials:
         ]
         numbered = [result for result, _ in self.numbered]
         warnings += [
-            f"trial {result.trial.number} is not in the number: {result.outcome.value}"
+            f"trial {result.trial.number} does not count: {result.outcome.value}"
             + (f" ({result.reason})" if result.reason else "")
             for result in self.results
             if numbered and not any(result is one for one in numbered)
@@ -247,6 +247,6 @@ def _window_warnings(number: int, measured: Measurement) -> list[str]:
         why = f" ({first[2]}, SQLSTATE {first[1]})" if first else ""
         warnings.append(
             f"the window of trial {number} ended after {format_duration(measured.elapsed_s)}: no client "
-            f"could go on{why}; mend the workload"
+            f"could go on{why}; fix the workload"
         )
     return warnings

@@ -167,7 +167,7 @@ def answer_ordering(
     left_out, usable = [], []
     for rung in claimed:
         if rung.claim.source != first.source:  # rates of two machines have no order
-            left_out.append(f"the rate of {rung.name} is another source's")
+            left_out.append(f"the rate of {rung.name} is from another source")
             continue
         decay = decays.get(rung.name)
         if decay is None:

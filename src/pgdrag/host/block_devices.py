@@ -91,7 +91,7 @@ def device_at(path: str) -> Device | str:
     number = number_of(path)
     try:
         if number is None:
-            return f'"{path}" is no block device'
+            return f'"{path}" is not a block device'
         return _device((_BY_NUMBER / number).resolve(strict=True))
     except OSError:
         return f'the kernel does not show the disk of "{path}"'

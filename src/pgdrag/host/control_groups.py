@@ -87,7 +87,7 @@ class Hierarchy:
             ):
                 return group
         names = " and ".join(sorted(controllers))
-        return f"no group around pgdrag hands {names} down (cgroup.subtree_control)"
+        return f"no control group above pgdrag delegates {names} (cgroup.subtree_control)"
 
 
 def hierarchies(proc: Path = PROC) -> list[Hierarchy]:
@@ -255,8 +255,8 @@ class _CpuMax(Limit):
         quota, period = match.groups("100000") if match else ("0", "0")
         if not ((quota == MAX or int(quota) >= 1000) and 1000 <= int(period) <= 1_000_000):
             raise UsageError(
-                f'"{text}" is no {cls.name}',
-                hint="Write microseconds on processors, from 1000 on, and of which period (1000 to "
+                f'"{text}" is not a valid {cls.name}',
+                hint="Write microseconds of processor time (1000 or more) and the period (1000 to "
                 '1000000), such as "150000 100000" for one and a half processors, or "max".',
             )
         return cls(f"{quota if quota == MAX else int(quota)} {int(period)}")
@@ -285,7 +285,8 @@ class _CpusetCpus(Limit):
         spelt = "".join(text.split())
         if not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", spelt) or not processors_of(spelt):
             raise UsageError(
-                f'"{text}" is no list of processors', hint='Write it as the kernel does: "0-1,3".'
+                f'"{text}" is not a list of processors',
+                hint='Write it as the kernel does: "0-1,3".',
             )
         return cls(spelt)
 
@@ -322,7 +323,7 @@ class _IoMax(Limit):
     @classmethod
     def _refused(cls, text: str) -> UsageError:
         return UsageError(
-            f'"{text}" is no {cls.name}',
+            f'"{text}" is not a valid {cls.name}',
             hint='Write "rbps=100MB wbps=50MB riops=500 wiops=500", any of these, above 0: bytes and '
             "requests a second, of reads and of writes. The device is the one that the data lie on.",
         )

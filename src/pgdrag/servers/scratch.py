@@ -424,7 +424,7 @@ def storage_errors(purpose: str, path: Path, *, hint: str | None = None) -> Iter
             raise full_disk(purpose, path, hint=hint) from error
         raise StorageError(
             f'could not {purpose} in "{path}": {reason.lower()}',
-            hint=hint or f"Mend it, or set {SCRATCH_VARIABLE} to another directory.",
+            hint=hint or f"Fix it, or set {SCRATCH_VARIABLE} to another directory.",
             path=path,
         ) from error
 

@@ -27,7 +27,7 @@ class StorageSpec:
         size_bytes: of a file that becomes a loop device; 0 with a `device`.
         mkfs_options: more words for mkfs, beside pgdrag's own: see `known_options`.
         device: a real device by path, all of which is taken.
-        direct_io: the loop device goes past the page cache to its file.
+        direct_io: the loop device bypasses the page cache on the way to its file.
         overwrite: what is on the device may be lost.
     """
 

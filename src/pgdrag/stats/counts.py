@@ -166,8 +166,8 @@ def count_ratio(before: Tally, after: Tally, confidence: float) -> Interval:
     center = before.per_s / after.per_s if after.committed else math.inf
     if few:
         warning = (
-            f"{counted(few, 'commit')} on one side: the interval holds the chance in counting, not "
-            "what differs from trial to trial"
+            f"{counted(few, 'commit')} on one side: the interval covers the chance in counting, "
+            "not trial-to-trial noise"
         )
         return Interval(low, center, high, confidence, method, (warning,))
     side = "treatment" if before.committed else "reference"

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 # A warning of intervals that cannot include it.
-ONE_TRIAL = (
-    "one trial: what differs from trial to trial is not in the interval; run 3 or more replicates"
-)
+ONE_TRIAL = "one trial: the interval leaves out trial-to-trial noise; run 3 or more replicates"
 
 
 @dataclass(frozen=True)

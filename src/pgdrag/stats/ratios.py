@@ -134,7 +134,7 @@ def _unrepeated(
         return LogEstimate(center, inside, dof, 0.0, method, (ONE_TRIAL,), has_between=False)
     between = noise.log_sd * math.sqrt(sum(1 / len(side) for side in sides))
     warning = (
-        f"one trial: what differs from trial to trial is taken from {noise.dof + 1} repeats of "
+        f"one trial: trial-to-trial noise is taken from {noise.dof + 1} repeats of "
         "another treatment; run 3 or more replicates"
     )
     if between <= inside:

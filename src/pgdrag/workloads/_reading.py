@@ -74,7 +74,7 @@ def check_figures(names: Iterable[str]) -> None:
     for name in names:
         if name not in FIGURES:
             raise ValueError(
-                f'"{name}" is no figure; there are tps, tpm, committed, failed, retried, elapsed_s, '
+                f'"{name}" is not a figure; use tps, tpm, committed, failed, retried, elapsed_s, '
                 "latency_ms, latency_ms_p99 and the like"
             )
 
@@ -145,7 +145,7 @@ def _document(text: str) -> object:
             return json.loads(candidate)
         except (ValueError, RecursionError):
             continue
-    raise Unreadable("it is no JSON, nor does it end with a line of JSON")
+    raise Unreadable("it is not JSON, nor does it end with a line of JSON")
 
 
 def _at(document: object, path: JsonPath) -> object:
@@ -167,7 +167,7 @@ def _number(name: str, value: object) -> float:
     try:
         return float(value.replace(",", "") if isinstance(value, str) else value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise Unreadable(f"its {name} is no number: {str(value)[:40]!r}") from None
+        raise Unreadable(f"its {name} is not a number: {str(value)[:40]!r}") from None
 
 
 @dataclass(frozen=True)

@@ -160,7 +160,7 @@ class Command(Workload):
             try:
                 groups = re.compile(one, re.MULTILINE).groupindex
             except re.error as error:
-                raise ValueError(f"{one!r} is no regular expression: {error}") from None
+                raise ValueError(f"{one!r} is not a regular expression: {error}") from None
             if not groups:
                 raise ValueError(f"{one!r} names no group, such as (?P<tps>[0-9.]+)")
             check_figures(groups)

@@ -82,7 +82,8 @@ class Pgbench(Workload):
         description='Files, relative to the experiment file, or built-in scripts, each with "@weight" if it has one',
     )
     scale: Annotated[int, Field(ge=1, le=LARGEST_SCALE)] = Field(
-        default=1, description="Of pgbench's tables: 100,000 accounts and about 16 MB each"
+        default=1,
+        description="Scale of pgbench's tables: 100,000 accounts and about 16 MB per unit",
     )
     statements: Literal["simple", "extended", "prepared"] = Field(
         default="simple", description="How statements are sent (pgbench's -M)"
@@ -103,7 +104,7 @@ class Pgbench(Workload):
         default=100, description="Of the tables"
     )
     partitions: Annotated[int, Field(ge=0, le=10_000)] = Field(
-        default=0, description="Of pgbench_accounts; 0: it is not partitioned"
+        default=0, description="Partitions of pgbench_accounts; 0: not partitioned"
     )
     partition_method: Literal["range", "hash"] = Field(
         default="range", description="How pgbench_accounts is partitioned"

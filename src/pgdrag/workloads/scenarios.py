@@ -155,7 +155,8 @@ class Scenarios(Workload):
     alike_in_all_arms: ClassVar[tuple[str, ...]] = ("weights", "split", "insert_rows")
 
     scale: Annotated[int, Field(ge=1, le=LARGEST_SCALE)] = Field(
-        default=1, description="Of pgbench's tables: 100,000 accounts and about 16 MB each"
+        default=1,
+        description="Scale of pgbench's tables: 100,000 accounts and about 16 MB per unit",
     )
     sent_as: Literal["functions", "scripts"] = Field(
         default="functions",
@@ -166,7 +167,7 @@ class Scenarios(Workload):
     )
     weights: ScenarioWeights = Field(
         default_factory=ScenarioWeights,
-        description="What select, update and insert have of the sessions, or of the transactions",
+        description="Shares of select, update and insert among the sessions, or the transactions",
     )
     split: Literal["sessions", "transactions"] = Field(
         default="sessions",
@@ -319,7 +320,7 @@ def _conditions(scale: int, insert_rows: int) -> dict[str, tuple[str, str]]:
                 + abs(aid.total - bid.total) FROM {seen}""",
         ),
         "history": (
-            f"the rows of pgbench_history are no multiple of {insert_rows:,}, or not of this scale",
+            f"the rows of pgbench_history are not a multiple of {insert_rows:,}, or not of this scale",
             f"""SELECT count(*) % {insert_rows} + count(*) FILTER (WHERE {elsewhere}
                 OR delta NOT BETWEEN 0 AND 1000) FROM pgbench_history""",
         ),

@@ -27,7 +27,7 @@ def run_setup(sql: str, target: Target) -> None:
         raise DriverError(
             f"the workload's setup failed: {error.diag.message_primary or str(error).strip()}",
             detail=error.diag.message_detail,
-            hint="Mend setup in the experiment file; no statement may need to run outside of a transaction.",
+            hint="Fix setup in the experiment file; its statements must be able to run in a transaction.",
         ) from error
 
 

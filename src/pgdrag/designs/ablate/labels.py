@@ -61,7 +61,7 @@ _MEANINGS = {
     Label.REDUNDANT: "It has an effect alone, but in the target another change does the same.",
     Label.SYNERGIST: "It has no effect alone; with a partner it has.",
     Label.HIDDEN: "It has an effect only within a group of changes that others mask.",
-    Label.INERT: "Certainly no effect that matters, neither alone nor with the others.",
+    Label.INERT: "No effect that matters, alone or with the others.",
     Label.UNDECIDED: "No significant effect, but the trials could have missed one.",
     Label.PREVENTS_START: "With it the server does not start.",
     Label.CRASHES: "With it the server crashes.",

@@ -68,7 +68,7 @@ class BisectParameters(DesignParameters):
         default=0.9, description="The set must keep this share of the log slowdown"
     )
     max_trials: Annotated[int, Field(ge=12, le=1000)] = Field(
-        default=40, description="Run at most this many trials, those of the confirmation included"
+        default=40, description="Run at most this many trials, including those of the confirmation"
     )
     confirm_trials: Annotated[int, Field(ge=1, le=20)] = Field(
         default=2, description="Full trials of the set at the end"

@@ -35,14 +35,14 @@ class BoundaryParameters(DesignParameters):
         description="Values to choose from, ascending (default: those that the rungs name)",
     )
     points: Annotated[int, Field(ge=3, le=50)] = Field(
-        default=7, description="Values of the curve above the boundary"
+        default=7, description="Number of values of the curve above the boundary"
     )
     repeats: Annotated[int, Field(ge=1, le=20)] = Field(
-        default=2, description="Trials of each of them"
+        default=2, description="Trials per value of the curve"
     )
     most_failed: Annotated[float, Field(ge=0, le=1)] = Field(
         default=1,
-        description="A value works while at most this share of transactions fails, and one commits",
+        description="A value works if a transaction commits and at most this share of them fails",
     )
 
 

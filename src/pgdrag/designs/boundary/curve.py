@@ -1,4 +1,4 @@
-"""How small may a value be, and from where on does more of it gain nothing?
+"""How small may a value be, and beyond which value does more of it gain nothing?
 
 Two questions, one after the other: a bisection over candidate values for the smallest that works, which
 tolerates trials that fail by chance; then a curve over the values that work, and its knee.

@@ -84,7 +84,7 @@ class CompareParameters(DesignParameters):
         default=None, description="Fail if the treatment is slower by more than this share"
     )
     noise_floor: NoiseFloor | None = Field(
-        default=None, description="What pairs of one treatment differed by on this machine"
+        default=None, description="How much pairs of the same treatment differ on this machine"
     )
 
 

@@ -19,7 +19,7 @@ class InteractionsSection(Section):
 
     name = "interactions"
     summary = "whether a grid's factors act on each other, with intervals"
-    title = "What the factors make together"
+    title = "How the factors combine"
     order = 26
     finding_type = GridFinding
     is_folded = False

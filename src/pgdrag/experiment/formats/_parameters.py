@@ -96,7 +96,7 @@ def parameters(mapping: Entry | None) -> Iterator[Given | Skipped]:
         return
     if not mapping.is_mapping:
         hint = "Write each setting as a line of its own: work_mem: 64MB."
-        raise _error("the settings are no mapping from name to value", mapping, hint)
+        raise _error("the settings are not a mapping from name to value", mapping, hint)
     for name, value in mapping.items().items():
         yield parameter(name, value, place_of(value))
 
@@ -109,7 +109,7 @@ def parameter(name: str, value: Entry, place: Place, *, unit: str = "") -> Given
         return Skipped(name, "null, which stands for the default", place)
     if value.text is None:
         hint = "Write a number, a word or a string. Is the indentation right?"
-        raise _error(f'the value of "{name}" is no scalar', value, hint)
+        raise _error(f'the value of "{name}" is not a scalar', value, hint)
     return Given(name, with_base_unit(value.text, unit), place)
 
 

@@ -35,7 +35,9 @@ data:
         for name, entry in _texts(document).items():
             if entry.text is None:
                 hint = f"Write it as a block of text: {name}: |"
-                raise ConfError(f'"{name}" is no text', path=entry.path, line=entry.line, hint=hint)
+                raise ConfError(
+                    f'"{name}" is not text', path=entry.path, line=entry.line, hint=hint
+                )
             pasted = read_pasted(entry.text, path=entry.path, first_line=entry.first_line_of_text)
             for line in pasted.lines:
                 if isinstance(line, Given):

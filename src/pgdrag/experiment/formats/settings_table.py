@@ -87,7 +87,7 @@ def _setting(row: Mapping[str, str], place: Place) -> Given | Skipped:
     if not is_name(name):
         hint = 'The column "name" or "Parameter" must have the names of settings.'
         raise ConfError(
-            f'"{name}" is no name of a setting', path=place.file, line=place.line, hint=hint
+            f'"{name}" is not the name of a setting', path=place.file, line=place.line, hint=hint
         )
     if why := why_not_set(row.get("source", "")):
         return Skipped(name, why, place)

@@ -31,7 +31,7 @@ class BoundClaim(StatedClaim):
     @classmethod
     def _is_a_size(cls, value: str) -> str:
         if not size_of(value):
-            raise ValueError("is no number, size or duration over 0")
+            raise ValueError("is not a number, size or duration over 0")
         return value
 
     def answer(self, treatments: Treatments) -> Answered:

@@ -32,7 +32,7 @@ class CourseClaim(StatedClaim):
 
     at: str = Field(description="The rung")
     trend: Literal["steady", "falling"] | None = Field(
-        default=None, description="How its rate goes until after_s"
+        default=None, description="Trend of its rate until after_s"
     )
     from_tps: _Rate | None = Field(
         default=None, description="In place of trend: transactions per second at the beginning"

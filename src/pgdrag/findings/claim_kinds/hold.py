@@ -37,12 +37,12 @@ class HoldClaim(StatedClaim):
     """What a held horizon does to throughput, over holds of several lengths."""
 
     name: ClassVar[str] = "hold"
-    summary: ClassVar[str] = "throughput falls with the length of the hold, or that alone decides"
+    summary: ClassVar[str] = "throughput falls with the length of the hold, or depends on it alone"
     example: ClassVar[Mapping[str, object]] = {"instead_of": "bloat_ratio"}
 
     instead_of: str = Field(
         default="",
-        description="What grows with a hold and does not decide; without it: throughput falls with the length",
+        description="What grows with a hold and is not what decides (default: the claim is that throughput falls with the length)",
     )
 
     @field_validator("instead_of")

@@ -51,7 +51,7 @@ class ObservationClaim(StatedClaim):
     at_least: _Number | None = Field(default=None, description="A value that it reaches")
     at_most: _Number | None = Field(default=None, description="A value that it does not exceed")
     direction: Literal["up", "down", "unmoved"] | None = Field(
-        default=None, description="How it moves from the other rung"
+        default=None, description="Direction in which it moves from the other rung"
     )
 
     @model_validator(mode="after")

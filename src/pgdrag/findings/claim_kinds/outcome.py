@@ -31,7 +31,7 @@ class OutcomeClaim(StatedClaim):
         description='How it ends; "fails": does not start, crashes, or commits nothing'
     )
     message: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="Part of an error message that its trials have"
+        default=None, description="Part of an error message of its trials"
     )
 
     @property

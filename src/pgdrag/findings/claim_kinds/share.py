@@ -26,7 +26,7 @@ class ShareClaim(StatedClaim):
 
     steps: Annotated[list[str], Field(min_length=1)] = Field(description="Names of rungs")
     at_least: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=0.5, description="Their part together, of 1"
+        default=0.5, description="Their joint share, from 0 to 1"
     )
 
     @property

@@ -76,7 +76,7 @@ def _claim_note(findings: Findings, source: Cell | None) -> list[Block]:
         words = f" found {headline.found}:" if headline.found else ""
         texts.append(f"{capital(headline.text)}:{words} {headline.why}.")
         answers.append(headline.answer)
-    # Of rungs that stand upon each other the last; where each stands alone, none is more than another.
+    # Of rungs that build upon each other the last; where each stands alone, none is more than another.
     if totals and (findings.is_cumulative or len(totals) == 1):
         # One with a number here goes before.
         rung, total = ([x for x in totals if x[1].found is not None] or totals)[-1]

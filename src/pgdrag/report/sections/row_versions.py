@@ -52,18 +52,18 @@ _HOW_TO_READ = (
     "From the first sample, just before the window, to the last, just after it, in the trial with the median throughput. "
     "An old version has been updated, deleted or rolled back but is still stored; a dead line pointer counts as one. "
     "A HOT chain is the versions that an index entry leads to on one page. Bloat is the size of the tables over that of "
-    "the fewest pages that hold their rows. A futile vacuum could not remove nearly all of the dead tuples that it found; "
-    "time and pages are of all of these."
+    "the fewest pages that hold their rows. A futile vacuum left nearly all of the dead tuples that it found; the times and "
+    "pages of all futile vacuums are added up."
 )
 _HOW_TO_SEE = (
-    "Each strip shows a table's pages from first to last, all moments on one scale; of a large table, the pages that were "
-    "read, evenly spread. A column shows its pages' line pointers by state, from below in the legend's order; the band "
-    "below it is as high as the share of free space."
+    "Each strip shows a table's pages from first to last, on the same scale at all moments; of a large table, the pages that "
+    "were read, evenly spread. A column shows the line pointers of its pages by state, from the bottom in the order of the "
+    "legend; the height of the band below it is the share of free space."
 )
 _HOW_TO_FOLLOW = (
-    "A chain is the longest that was seen at a moment, from the line pointer to which its index entry leads. Whoever looks for the row "
-    "follows it from version to version: each one's xmax is the next one's xmin, and its ctid is where that is. The ctid "
-    "of the newest version is its own."
+    "Each chain is the longest of its sample, from the line pointer that the index entry refers to. A scan follows it from "
+    "version to version: the xmax of each is the xmin of the next, and its ctid is the place of the next. The ctid of the "
+    "newest version is its own place."
 )
 _COLLECTORS = ("row_versions", "update_cost")
 _HOW_UPDATES_ARE_SEEN = (

@@ -85,7 +85,7 @@ def _picture(
     caption = capital(f"{trials or 'the trial'}, in the middle by throughput.")
     text = panels_text(here.panels)
     if overlay:
-        caption += f" Broken lines: {overlay.rung.name}."
+        caption += f" Dashed lines: {overlay.rung.name}."
         beside = recordings[overlay.rung.name]
         text = f"{here.name}\n{text}\n\n{beside.name}\n{panels_text(beside.panels)}"
     name = overlay.rung.name if overlay else ""
