@@ -15,11 +15,17 @@ from pgdrag.errors import UsageError
 from pgdrag.findings.find import find
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
-from pgdrag.model import Host, Level, Outcome, Rung, RunRecord, Study, Treatment
+from pgdrag.model import Level, Outcome, Rung, RunRecord, Study, Treatment
 from pgdrag.model.design import parameters_of
 from pgdrag.report.json import plain
 from pgdrag.report.terminal import terminal_text
-from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, run_blocks, simulated_ladder
+from pgdrag.testing.simulated import (
+    SimulatedTrialRunner,
+    Truth,
+    begin_simulated,
+    run_blocks,
+    simulated_ladder,
+)
 
 NAMES = (
     "random_page_cost",
@@ -57,22 +63,10 @@ def study_of(*names: str, **parameters: object) -> Study:
     )
 
 
-def begin(journal: Journal, study: Study) -> str:
-    host = Host("simulated", 2, 1 << 30, "simulated", "simulated")
-    return journal.begin_run(
-        study,
-        host,
-        server_wanted=None,
-        server_version="simulated",
-        pgdrag_version="0",
-        seed=1,
-    )
-
-
 @pytest.fixture(scope="module")
 def record(tmp_path_factory: pytest.TempPathFactory) -> RunRecord:
     journal = Journal(tmp_path_factory.mktemp("ablate") / "journal.sqlite")
-    run_id = begin(journal, study_of(*NAMES))
+    run_id = begin_simulated(journal, study_of(*NAMES))
     return run_experiment(run_id, SimulatedTrialRunner(TRUTH, seed=2), journal)
 
 
@@ -135,7 +129,7 @@ def test_no_treatment_of_a_harmless_change_got_a_long_trial(record: RunRecord) -
 def test_a_setting_that_prevents_the_start_is_named_and_left_out(tmp_path: Path) -> None:
     truth = replace(TRUTH, outcomes={"harmless_0": Outcome.DID_NOT_START})
     journal = Journal(tmp_path / "journal.sqlite")
-    run_id = begin(journal, study_of(*NAMES))
+    run_id = begin_simulated(journal, study_of(*NAMES))
     found = find(run_experiment(run_id, SimulatedTrialRunner(truth, seed=2), journal))
     assert found.answer.startswith("Without harmless_0, the other 11 changes together make")
     assert isinstance(found.found, AblateFinding)
@@ -145,7 +139,7 @@ def test_a_setting_that_prevents_the_start_is_named_and_left_out(tmp_path: Path)
 def test_a_target_that_commits_nothing_gives_bounds_and_a_warning(tmp_path: Path) -> None:
     truth = replace(TRUTH, outcomes={"shared_buffers": Outcome.STALLED})
     journal = Journal(tmp_path / "journal.sqlite")
-    run_id = begin(journal, study_of(*NAMES))
+    run_id = begin_simulated(journal, study_of(*NAMES))
     found = finding(run_experiment(run_id, SimulatedTrialRunner(truth, seed=2), journal))
     assert found.is_bounded
     assert found.answer.startswith("All 12 changes together make good.conf at least ")
@@ -161,7 +155,7 @@ def test_a_budget_too_small_to_compare_each_change_is_refused() -> None:
 
 def test_a_file_in_which_nothing_matters_is_known_without_long_trials(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.sqlite")
-    run_id = begin(journal, study_of(*NAMES))
+    run_id = begin_simulated(journal, study_of(*NAMES))
     runner = SimulatedTrialRunner(Truth(base_tps=1000, noise=0.03), seed=1)
     found = find(run_experiment(run_id, runner, journal)).found
     assert isinstance(found, AblateFinding)

@@ -13,14 +13,19 @@ from pgdrag.findings.find import find
 from pgdrag.findings.values import Answer
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
-from pgdrag.model import Applied, Host, Level, Outcome, Rung, Treatment
+from pgdrag.model import Applied, Level, Outcome, Rung, Treatment
 from pgdrag.model.design import parameters_of
 from pgdrag.model.measurement import Counts
 from pgdrag.report.terminal import terminal_text
-from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, run_blocks, simulated_ladder
+from pgdrag.testing.simulated import (
+    SimulatedTrialRunner,
+    Truth,
+    begin_simulated,
+    run_blocks,
+    simulated_ladder,
+)
 from pgdrag.units import size_of
 
-HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
 VALUES = [f"{2**power}MB" for power in range(12)]
 
 
@@ -172,9 +177,7 @@ class Silent(Bounded):
 @pytest.mark.parametrize("bench", [Bounded, Silent])
 def test_a_value_that_is_not_in_force_has_no_number(tmp_path, bench):
     journal = Journal(tmp_path / "journal.sqlite")
-    run_id = journal.begin_run(
-        STUDY, HOST, server_wanted=None, server_version="18", pgdrag_version="0", seed=1
-    )
+    run_id = begin_simulated(journal, STUDY)
     run = run_experiment(run_id, bench(Truth(noise=0.03), seed=1), journal)
     tried = {one.value: one for one in find(run).found.values}
     assert tried["2048MB"].tps is None

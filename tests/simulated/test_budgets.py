@@ -11,19 +11,12 @@ from pgdrag.duration import took_s
 from pgdrag.findings.find import find
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
-from pgdrag.model import Host, RunRecord, Study
+from pgdrag.model import RunRecord
 from pgdrag.model.events import BudgetSpent, TimeLeft
-from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, begin_simulated, simulated_ladder
 
 # Eight trials of 5 s warm-up and a window of 20 s, which few commits extend to 60 s.
 STUDY = simulated_ladder("a", "b", "c", replicates=2)
-
-
-def begin(journal: Journal, study: Study) -> str:
-    host = Host("simulated", 2, 4 << 30, "simulated", "simulated")
-    return journal.begin_run(
-        study, host, server_wanted=None, server_version="0", pgdrag_version="0", seed=1
-    )
 
 
 def run(path: Path, budget_s: float | None, truth: Truth) -> tuple[RunRecord, float, list[object]]:
@@ -31,7 +24,7 @@ def run(path: Path, budget_s: float | None, truth: Truth) -> tuple[RunRecord, fl
     journal, events = Journal(path / "journal.sqlite"), []
     bench = SimulatedTrialRunner(truth)
     record = run_experiment(
-        begin(journal, replace(STUDY, budget_s=budget_s)), bench, journal, events.append
+        begin_simulated(journal, replace(STUDY, budget_s=budget_s)), bench, journal, events.append
     )
     return record, bench.now_s(), events
 

@@ -12,13 +12,17 @@ from pgdrag.findings.find import find
 from pgdrag.findings.values import Verdict
 from pgdrag.journal import Journal
 from pgdrag.lab import expand, run_experiment
-from pgdrag.model import Host, Outcome
+from pgdrag.model import Outcome
 from pgdrag.model.design import make_design
 from pgdrag.model.events import ignore
-from pgdrag.testing.simulated import SimulatedKill, SimulatedTrialRunner, Truth, simulated_ladder
+from pgdrag.testing.simulated import (
+    SimulatedKill,
+    SimulatedTrialRunner,
+    Truth,
+    begin_simulated,
+    simulated_ladder,
+)
 from simulations.compare import simulate
-
-HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
 
 
 class Comparison:
@@ -27,14 +31,7 @@ class Comparison:
     def __init__(self, directory: Path, *, seed: int = 1, **parameters: object) -> None:
         study = simulated_ladder("a").with_design("compare", **parameters)
         self.journal = Journal(directory / f"{seed}.sqlite")
-        self.run_id = self.journal.begin_run(
-            study,
-            HOST,
-            server_wanted=None,
-            server_version="simulated",
-            pgdrag_version="0",
-            seed=seed,
-        )
+        self.run_id = begin_simulated(self.journal, study, seed=seed)
 
     def run(self, bench: SimulatedTrialRunner) -> CompareFinding:
         found = find(run_experiment(self.run_id, bench, self.journal)).found

@@ -9,8 +9,14 @@ import pytest
 from pgdrag.designs import all_designs
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
-from pgdrag.model import Host, Outcome, RunRecord, Study
-from pgdrag.testing.simulated import SimulatedKill, SimulatedTrialRunner, Truth, simulated_ladder
+from pgdrag.model import Outcome, RunRecord, Study
+from pgdrag.testing.simulated import (
+    SimulatedKill,
+    SimulatedTrialRunner,
+    Truth,
+    begin_simulated,
+    simulated_ladder,
+)
 
 TRUTH = Truth(
     slowdowns={"a": 1.5, "c": 4.0},
@@ -30,15 +36,10 @@ def journal(tmp_path: Path) -> Journal:
     return Journal(tmp_path / "journal.sqlite")
 
 
-def begin(journal: Journal, study: Study) -> str:
-    host = Host("simulated", 2, 4 << 30, "simulated", "simulated")
-    return journal.begin_run(
-        study, host, server_wanted=None, server_version="0", pgdrag_version="0", seed=5
-    )
-
-
 def run(journal: Journal, study: Study) -> RunRecord:
-    return run_experiment(begin(journal, study), SimulatedTrialRunner(TRUTH, seed=3), journal)
+    return run_experiment(
+        begin_simulated(journal, study, seed=5), SimulatedTrialRunner(TRUTH, seed=3), journal
+    )
 
 
 @pytest.mark.parametrize("design", all_designs())
@@ -49,7 +50,7 @@ def test_a_run_killed_anywhere_resumes_to_the_identical_result(
     uncut = run(journal, study)
     trials = len(uncut.results)
     for number in sorted({1, min(2, trials), trials // 2 + 1, trials}):
-        run_id = begin(journal, study)
+        run_id = begin_simulated(journal, study, seed=5)
         killed = SimulatedTrialRunner(TRUTH, seed=3, faults={number: SimulatedKill()})
         with pytest.raises(SimulatedKill):
             run_experiment(run_id, killed, journal)

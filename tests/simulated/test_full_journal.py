@@ -10,9 +10,9 @@ import pytest
 from pgdrag.errors import StorageError
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
-from pgdrag.model import Host, Result, Trial
+from pgdrag.model import Result, Trial
 from pgdrag.model.events import Listener
-from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, begin_simulated, simulated_ladder
 
 STUDY = simulated_ladder("a", "b", replicates=2)
 LAST_GOOD = 2
@@ -44,10 +44,7 @@ def test_a_full_disk_at_commit_is_an_error_and_resuming_runs_that_trial_again(
     disk = make_small_disk(tmp_path / "disk", 2)
     home = disk / "home"
     journal = Journal(home / "journal.sqlite")
-    host = Host("simulated", 2, 1 << 30, "simulated", "simulated")
-    run_id = journal.begin_run(
-        STUDY, host, server_wanted=None, server_version="0", pgdrag_version="0", seed=1
-    )
+    run_id = begin_simulated(journal, STUDY)
     bench = Filling(disk)
     with pytest.raises(StorageError, match=r"could not write journal .*full") as raised:
         run_experiment(run_id, bench, journal)

@@ -19,7 +19,7 @@ from pgdrag.findings.find import design_finding, find, trials_left
 from pgdrag.findings.values import Findings, Verdict
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
-from pgdrag.model import Host, Outcome, RunRecord, Study
+from pgdrag.model import Outcome, RunRecord, Study
 from pgdrag.model.design import make_design
 from pgdrag.model.events import ignore
 from pgdrag.report.markdown import render_markdown
@@ -28,6 +28,7 @@ from pgdrag.testing.simulated import (
     SimulatedKill,
     SimulatedTrialRunner,
     Truth,
+    begin_simulated,
     run_blocks,
     run_design,
     simulated_ladder,
@@ -35,7 +36,6 @@ from pgdrag.testing.simulated import (
 from simulations.headline import simulate
 from simulations.headline import study as os_io
 
-HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
 PAIR = ["R0", "R5"]
 RUNGS = ["R0", "R1", "R2", "R3", "R4", "R5"]
 
@@ -53,15 +53,11 @@ def blocks_of(study: Study, truth: Truth, *, seed: int = 1) -> list[list[str]]:
     return [[x.name for x in block.treatments] for block, _ in asked]
 
 
-def begin(journal: Journal, study: Study) -> str:
-    return journal.begin_run(
-        study, HOST, server_wanted=None, server_version="18.6", pgdrag_version="0", seed=1
-    )
-
-
 def run(directory: Path, study: Study, truth: Truth, *, seed: int = 4) -> RunRecord:
     journal = Journal(directory / "journal.sqlite")
-    return run_experiment(begin(journal, study), SimulatedTrialRunner(truth, seed=seed), journal)
+    return run_experiment(
+        begin_simulated(journal, study), SimulatedTrialRunner(truth, seed=seed), journal
+    )
 
 
 def ladder(findings: Findings) -> LadderFinding:
@@ -213,7 +209,7 @@ def test_a_run_killed_anywhere_goes_on_with_the_same_plan(tmp_path: Path, kind: 
     uncut = run(tmp_path, study, truth)
     journal = Journal(tmp_path / "cut.sqlite")
     for number in (1, 4, 12, 14, len(uncut.results)):
-        run_id = begin(journal, study)
+        run_id = begin_simulated(journal, study)
         killed = SimulatedTrialRunner(truth, seed=4, faults={number: SimulatedKill()})
         with pytest.raises(SimulatedKill):
             run_experiment(run_id, killed, journal)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pgdrag.findings.find import find
 from pgdrag.journal import Journal
 from pgdrag.lab import expand, run_experiment
-from pgdrag.model import Block, Host, RunRecord, Study
+from pgdrag.model import Block, RunRecord, Study
 from pgdrag.model.events import BudgetSpent
-from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, begin_simulated, simulated_ladder
 
 STUDY = simulated_ladder("a", "b", "c", replicates=2)
 
@@ -20,10 +20,7 @@ TRUTH = Truth(overheads_s=(35.0,))
 
 def run(study: Study, tmp_path, events: list[object]) -> RunRecord:
     journal = Journal(tmp_path / "journal.sqlite")
-    host = Host("simulated", 2, 4 << 30, "simulated", "simulated")
-    run_id = journal.begin_run(
-        study, host, server_wanted=None, server_version="0", pgdrag_version="0", seed=1
-    )
+    run_id = begin_simulated(journal, study)
     return run_experiment(run_id, SimulatedTrialRunner(TRUTH), journal, events.append)
 
 

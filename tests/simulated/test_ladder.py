@@ -12,28 +12,21 @@ from pgdrag.findings.find import find
 from pgdrag.findings.steps import LoadSteps
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
-from pgdrag.model import Host, Outcome, RunRecord, Study
+from pgdrag.model import Outcome, RunRecord, Study
 from pgdrag.model.events import Event, TrialFinished, TrialStarted
 from pgdrag.model.load import LoadProfile, Step
-from pgdrag.testing.simulated import SimulatedKill, SimulatedTrialRunner, Truth, simulated_ladder
-
-HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
+from pgdrag.testing.simulated import (
+    SimulatedKill,
+    SimulatedTrialRunner,
+    Truth,
+    begin_simulated,
+    simulated_ladder,
+)
 
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Journal:
     return Journal(tmp_path / "journal.sqlite")
-
-
-def begin(journal: Journal, study: Study, *, seed: int = 1) -> str:
-    return journal.begin_run(
-        study,
-        HOST,
-        server_wanted=None,
-        server_version="simulated",
-        pgdrag_version="0",
-        seed=seed,
-    )
 
 
 def attempts(journal: Journal, run_id: str) -> list[tuple[int, int, str | None]]:
@@ -44,7 +37,7 @@ def attempts(journal: Journal, run_id: str) -> list[tuple[int, int, str | None]]
 
 def run(journal: Journal, study: Study, truth: Truth, *, seed: int = 1) -> RunRecord:
     return run_experiment(
-        begin(journal, study, seed=seed), SimulatedTrialRunner(truth, seed=7), journal
+        begin_simulated(journal, study, seed=seed), SimulatedTrialRunner(truth, seed=7), journal
     )
 
 
@@ -73,7 +66,7 @@ def test_a_run_killed_in_a_trial_resumes_to_the_identical_result(journal: Journa
     study = simulated_ladder("a", "b", replicates=2)
     truth = Truth(slowdowns={"a": 3.0}, noise=0.05)
     uncut = run(journal, study, truth)
-    run_id = begin(journal, study)
+    run_id = begin_simulated(journal, study)
     killed = SimulatedTrialRunner(truth, seed=7, faults={4: SimulatedKill()})
     with pytest.raises(SimulatedKill):
         run_experiment(run_id, killed, journal)
@@ -86,7 +79,7 @@ def test_a_run_killed_in_a_trial_resumes_to_the_identical_result(journal: Journa
 
 
 def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(journal: Journal) -> None:
-    run_id = begin(journal, simulated_ladder("a"))
+    run_id = begin_simulated(journal, simulated_ladder("a"))
     with pytest.raises(Interrupted) as caught:
         run_experiment(
             run_id, SimulatedTrialRunner(Truth(), faults={2: KeyboardInterrupt()}), journal
@@ -98,7 +91,7 @@ def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(journal: Journal) 
 
 
 def test_a_full_disk_ends_the_run_and_its_trial_is_run_again(journal: Journal) -> None:
-    run_id = begin(journal, simulated_ladder("a"))
+    run_id = begin_simulated(journal, simulated_ladder("a"))
     full = StorageError("no room")
     with pytest.raises(StorageError):
         run_experiment(run_id, SimulatedTrialRunner(Truth(), faults={1: full}), journal)
@@ -156,7 +149,7 @@ def test_a_ramp_of_sessions_is_found_step_by_step_and_kept_by_the_journal(
 
 
 def test_every_finished_trial_is_in_the_journal_before_the_next_begins(journal: Journal) -> None:
-    run_id = begin(journal, simulated_ladder("a", "b"))
+    run_id = begin_simulated(journal, simulated_ladder("a", "b"))
     on_disk: list[int] = []
 
     def listen(event: Event) -> None:

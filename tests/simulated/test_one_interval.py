@@ -12,14 +12,13 @@ from pgdrag.findings.find import find
 from pgdrag.findings.values import Findings
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
-from pgdrag.model import Host, Outcome
+from pgdrag.model import Outcome
 from pgdrag.model.design import all_designs
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.terminal import terminal_text
-from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, begin_simulated, simulated_ladder
 
-HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
 SIZE = r"([\d.]+)× (?:slower|faster)[^()\n]*\((?:95 % CI )?([\d.]+)×?(?:–| to )([\d.]+)"
 
 
@@ -28,8 +27,7 @@ def findings(
 ) -> Findings:
     study = simulated_ladder(*factors, replicates=replicates).with_design(design, **given)
     journal = Journal(directory / "journal.sqlite")
-    versions = {"server_version": "18.6", "pgdrag_version": "0"}
-    run_id = journal.begin_run(study, HOST, server_wanted=None, seed=1, **versions)
+    run_id = begin_simulated(journal, study)
     return find(run_experiment(run_id, SimulatedTrialRunner(truth, seed=2), journal))
 
 

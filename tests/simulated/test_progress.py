@@ -12,10 +12,15 @@ from rich.console import Console
 from pgdrag.cli.progress import showing_progress
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
-from pgdrag.model import Host, Outcome, RunRecord
-from pgdrag.testing.simulated import SimulatedKill, SimulatedTrialRunner, Truth, simulated_ladder
+from pgdrag.model import Outcome, RunRecord
+from pgdrag.testing.simulated import (
+    SimulatedKill,
+    SimulatedTrialRunner,
+    Truth,
+    begin_simulated,
+    simulated_ladder,
+)
 
-HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
 SLOWER = Truth(slowdowns={"a": 1.5, "b": 3.0}, noise=0.01)
 
 
@@ -25,8 +30,7 @@ class Run:
     def __init__(self, directory: Path, design: str, truth: Truth = SLOWER) -> None:
         study = simulated_ladder("a", "b").with_design(design)
         self.journal = Journal(directory / "journal.sqlite")
-        versions = {"server_version": "18.6", "pgdrag_version": "0"}
-        self.run_id = self.journal.begin_run(study, HOST, server_wanted=None, seed=1, **versions)
+        self.run_id = begin_simulated(self.journal, study)
         self.truth = truth
 
     def go(

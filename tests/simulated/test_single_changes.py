@@ -16,13 +16,11 @@ from pgdrag.findings.find import find
 from pgdrag.findings.values import Answer, Findings
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
-from pgdrag.model import OPERATIONAL_SPEED, Claim, Host, Source, Study
+from pgdrag.model import OPERATIONAL_SPEED, Claim, Source, Study
 from pgdrag.model.design import make_design
 from pgdrag.report.markdown import render_markdown
 from pgdrag.report.terminal import render_terminal
-from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
-
-HOST = Host("simulated", 2, 1 << 30, "simulated", "simulated")
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, begin_simulated, simulated_ladder
 
 
 def study(*factors: str, replicates: int = 3) -> Study:
@@ -32,9 +30,7 @@ def study(*factors: str, replicates: int = 3) -> Study:
 
 def found(tmp_path: Path, made: Study, truth: Truth, *, seed: int = 7) -> Findings:
     journal = Journal(tmp_path / f"{seed}.sqlite")
-    run_id = journal.begin_run(
-        made, HOST, server_wanted=None, server_version="simulated", pgdrag_version="0", seed=seed
-    )
+    run_id = begin_simulated(journal, made, seed=seed)
     return find(run_experiment(run_id, SimulatedTrialRunner(truth, seed=seed), journal))
 
 

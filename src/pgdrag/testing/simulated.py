@@ -15,6 +15,7 @@ from functools import partial
 from pgdrag.designs import Design
 from pgdrag.factors import Problem
 from pgdrag.findings.holds.levels import AFTER, FACTOR, HOLD, HOLDER, NOTHING
+from pgdrag.journal import Journal
 from pgdrag.lab import expand
 from pgdrag.model import (
     Applied,
@@ -46,6 +47,7 @@ from pgdrag.testing.simulated_server import (
 )
 
 EPOCH_UNIX_S = 1_700_000_000.0
+SIMULATED_HOST = Host("simulated", 2, 4 << 30, "simulated", "simulated")
 
 
 class SimulatedKill(BaseException):
@@ -335,12 +337,24 @@ def run_rungs(study: Study, bench: SimulatedTrialRunner, *, seed: int = 1) -> Ru
     return record_of(study, [bench.run(trial, ignore) for trial in trials])
 
 
+def begin_simulated(journal: Journal, study: Study, *, seed: int = 1) -> str:
+    """Begin a run of a study in a journal, as on the simulated host, and return its ID."""
+    return journal.begin_run(
+        study,
+        SIMULATED_HOST,
+        server_wanted=None,
+        server_version="simulated",
+        pgdrag_version="simulated",
+        seed=seed,
+    )
+
+
 def record_of(study: Study, results: Sequence[Result]) -> RunRecord:
     """Return a run of the study that was brought to its end."""
     return RunRecord(
         run_id="simulated",
         study=study,
-        host=Host("simulated", 2, 4 << 30, "simulated", "simulated"),
+        host=SIMULATED_HOST,
         server_version="simulated",
         pgdrag_version="simulated",
         seed=1,
