@@ -111,17 +111,6 @@ def running_cluster(cluster: Cluster) -> Cluster:
     return cluster
 
 
-@pytest.fixture(scope="session")
-def older_cluster_maker(scratch: Scratch) -> Callable[[], Cluster]:
-    """Makes new clusters of PostgreSQL 15, the oldest version supported, not started."""
-    try:
-        older = find_binaries("15")
-    except ServerError as error:
-        pytest.skip(str(error))
-    snapshot = _initialised(scratch, older)
-    return lambda: snapshot.restore(scratch, older).cluster
-
-
 def _initialised(scratch: Scratch, binaries: Binaries) -> Snapshot:
     store = SnapshotStore(scratch)
     key = f"empty-{binaries.identity}"
@@ -147,10 +136,10 @@ def shared_cluster(
 
 
 @pytest.fixture(scope="session")
-def snapshot_of(
+def new_cluster(
     scratch: Scratch, binaries: Binaries, empty_snapshot: Snapshot
-) -> Callable[[str], tuple[Binaries, Snapshot]]:
-    """Finds, or fetches, a major version, and has a new cluster of it; skips where neither can be."""
+) -> Callable[[str], Cluster]:
+    """Makes a new cluster, not started, of a major version that is installed or fetched; skips where neither can be."""
 
     @cache
     def of(version: str) -> tuple[Binaries, Snapshot] | str:
@@ -162,13 +151,14 @@ def snapshot_of(
             return f"no PostgreSQL {version} here: {error} {error.detail or ''}"
         return found, _initialised(scratch, found)
 
-    def found_or_skipped(version: str) -> tuple[Binaries, Snapshot]:
+    def new(version: str) -> Cluster:
         found = of(version)
         if isinstance(found, str):
             pytest.skip(found)
-        return found
+        its_binaries, snapshot = found
+        return snapshot.restore(scratch, its_binaries).cluster
 
-    return found_or_skipped
+    return new
 
 
 def _found_or_fetched(version: str) -> Binaries:
@@ -180,25 +170,19 @@ def _found_or_fetched(version: str) -> Binaries:
 
 @pytest.fixture(params=TELLING_VERSIONS)
 def any_cluster(
-    request: pytest.FixtureRequest,
-    scratch: Scratch,
-    snapshot_of: Callable[[str], tuple[Binaries, Snapshot]],
+    request: pytest.FixtureRequest, new_cluster: Callable[[str], Cluster]
 ) -> Iterator[Cluster]:
     """A new cluster of each telling version, not started."""
-    found, snapshot = snapshot_of(request.param)
-    with snapshot.restore(scratch, found).cluster as cluster:
+    with new_cluster(request.param) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def any_shared_cluster(
-    request: pytest.FixtureRequest,
-    scratch: Scratch,
-    snapshot_of: Callable[[str], tuple[Binaries, Snapshot]],
+    request: pytest.FixtureRequest, new_cluster: Callable[[str], Cluster]
 ) -> Iterator[Cluster]:
     """A running cluster of each version supported that no test stops or configures."""
-    found, snapshot = snapshot_of(request.param)
-    with snapshot.restore(scratch, found).cluster as cluster:
+    with new_cluster(request.param) as cluster:
         cluster.configure(NO_INTERFERENCE)
         cluster.start()
         yield cluster

@@ -17,10 +17,7 @@ from pgdrag.collectors.horizon import Horizon
 from pgdrag.collectors.relations import Relations, stored_bytes
 from pgdrag.collectors.views import Database, Indexes, Io, Slru, Tables
 from pgdrag.host.process_alive import wait_until
-from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.scratch import Scratch
-from pgdrag.servers.snapshot import Snapshot
 
 pytestmark = pytest.mark.postgres
 
@@ -277,15 +274,12 @@ def test_a_prepared_transaction_holds_the_horizon_without_a_session(any_cluster:
 
 
 def test_a_report_on_a_standby_that_gives_feedback_holds_the_horizon_of_the_primary(
-    any_cluster: Cluster,
-    scratch: Scratch,
-    snapshot_of: Callable[[str], tuple[Binaries, Snapshot]],
+    any_cluster: Cluster, new_cluster: Callable[[str], Cluster]
 ) -> None:
     start(any_cluster, wal_keep_size="256MB")
     make_table(any_cluster)
     # Of the same initdb, so that it can go on from there with the other's WAL.
-    binaries, snapshot = snapshot_of(str(any_cluster.binaries.major))
-    with snapshot.restore(scratch, binaries).cluster as standby:
+    with new_cluster(str(any_cluster.binaries.major)) as standby:
         standby.configure(
             {
                 "primary_conninfo": any_cluster.conninfo(application_name="reporting"),
@@ -293,7 +287,7 @@ def test_a_report_on_a_standby_that_gives_feedback_holds_the_horizon_of_the_prim
                 "wal_receiver_status_interval": "1",
             }
         )
-        scratch.write_private(standby.data_directory / "standby.signal", "")
+        any_cluster.scratch.write_private(standby.data_directory / "standby.signal", "")
         standby.start()
         assert wait_until(lambda: has_rows(standby), 30)
         with standby.connect(autocommit=False) as holder:

@@ -19,10 +19,7 @@ from pgdrag.horizon.holders import (
     standby,
 )
 from pgdrag.host.process_alive import wait_until
-from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.scratch import Scratch
-from pgdrag.servers.snapshot import Snapshot
 from pgdrag.testing.conformance_holders import HolderConformance, seen_in
 
 pytestmark = pytest.mark.postgres
@@ -31,13 +28,10 @@ TIMEOUT_S = 30.0
 
 @pytest.fixture(scope="module", params=["18", "14"])
 def held_cluster(
-    request: pytest.FixtureRequest,
-    scratch: Scratch,
-    snapshot_of: Callable[[str], tuple[Binaries, Snapshot]],
+    request: pytest.FixtureRequest, new_cluster: Callable[[str], Cluster]
 ) -> Iterator[Cluster]:
     """A running cluster whose horizon each test leaves as it found it."""
-    binaries, snapshot = snapshot_of(request.param)
-    with snapshot.restore(scratch, binaries).cluster as cluster:
+    with new_cluster(request.param) as cluster:
         cluster.configure({"autovacuum": "off", "max_prepared_transactions": "2"})
         cluster.start()
         yield cluster

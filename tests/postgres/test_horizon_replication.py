@@ -23,10 +23,7 @@ from pgdrag.horizon.holders.standby import hold_on, make_standby
 from pgdrag.horizon.sampling import read_holders
 from pgdrag.horizon.state import HorizonHolder, HorizonState, horizon_state
 from pgdrag.host.process_alive import wait_until
-from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.scratch import Scratch
-from pgdrag.servers.snapshot import Snapshot
 
 pytestmark = pytest.mark.postgres
 TIMEOUT_S = 30.0
@@ -38,13 +35,10 @@ STEADY = {"autovacuum": "off", "wal_level": "logical"}
 
 @pytest.fixture(scope="module", params=["18", "14"])
 def primary(
-    request: pytest.FixtureRequest,
-    scratch: Scratch,
-    snapshot_of: Callable[[str], tuple[Binaries, Snapshot]],
+    request: pytest.FixtureRequest, new_cluster: Callable[[str], Cluster]
 ) -> Iterator[Cluster]:
     """A running cluster whose horizon each test leaves as it found it."""
-    binaries, snapshot = snapshot_of(request.param)
-    with snapshot.restore(scratch, binaries).cluster as cluster:
+    with new_cluster(request.param) as cluster:
         cluster.configure(STEADY)
         cluster.start()
         with cluster.connect() as client:

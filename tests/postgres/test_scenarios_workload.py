@@ -13,10 +13,7 @@ from conftest import TELLING_VERSIONS
 from pgdrag.model.events import ignore
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import DriverCost, Measurement
-from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.scratch import Scratch
-from pgdrag.servers.snapshot import Snapshot
 from pgdrag.trial import ServerTrialRunner
 from pgdrag.workloads import Loading
 from pgdrag.workloads.scenarios import Scenarios
@@ -36,13 +33,11 @@ NOTE = "INSERT INTO pgbench_history (tid, bid, aid, delta) SELECT 1, 1, 5, 500 F
 @pytest.fixture(params=TELLING_VERSIONS)
 def loaded(
     request: pytest.FixtureRequest,
-    scratch: Scratch,
     bench: ServerTrialRunner,
-    snapshot_of: Callable[[str], tuple[Binaries, Snapshot]],
+    new_cluster: Callable[[str], Cluster],
 ) -> Iterator[Cluster]:
     """A running cluster of each telling version with the scenarios' tables."""
-    binaries, snapshot = snapshot_of(request.param)
-    with snapshot.restore(scratch, binaries).cluster as cluster:
+    with new_cluster(request.param) as cluster:
         cluster.start()
         Scenarios().populate(Loading(bench.driver, cluster.target, 1, 1, 120, lambda line: None))
         yield cluster

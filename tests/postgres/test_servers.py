@@ -338,8 +338,8 @@ def test_a_cluster_starts_answers_and_stops(running_cluster: Cluster) -> None:
     assert running_cluster.server_pids() == []
 
 
-def test_postgres_15_lives_the_same_life(older_cluster_maker: Callable[[], Cluster]) -> None:
-    with older_cluster_maker() as cluster:
+def test_postgres_15_lives_the_same_life(new_cluster: Callable[[str], Cluster]) -> None:
+    with new_cluster("15") as cluster:
         cluster.configure({"shared_buffers": "16MB", "log_checkpoints": "off"})
         cluster.start()
         assert shown(cluster, "server_version_num").startswith("15")

@@ -55,9 +55,9 @@ def test_a_restored_cluster_has_the_rows_and_the_snapshot_keeps_them(
 
 
 def test_postgres_15_restores_what_it_stored(
-    store: SnapshotStore, older_cluster_maker: Callable[[], Cluster], binaries: Binaries
+    store: SnapshotStore, new_cluster: Callable[[str], Cluster], binaries: Binaries
 ) -> None:
-    with older_cluster_maker() as cluster:
+    with new_cluster("15") as cluster:
         snapshot = store.create("older", with_rows(cluster, 7), {})
         with snapshot.restore(store.scratch, cluster.binaries).cluster as copy:
             copy.start()
