@@ -9,7 +9,14 @@ import sys
 import time
 from pathlib import Path
 
+from pgdrag.servers.cluster import Cluster
+
 TIMEOUT_S = 300
+
+
+def dsn(cluster: Cluster, user: str = "pgdrag", *, database: str = "pgdrag") -> str:
+    """Name a cluster as a person names a server."""
+    return f"host={cluster.socket_directory} port={cluster.port} user={user} dbname={database}"
 
 
 def start(*arguments: str | Path, **environment: str) -> subprocess.Popen[str]:

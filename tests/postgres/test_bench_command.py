@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import pgdrag
+from commands import dsn, pgdrag
 
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
@@ -36,10 +36,6 @@ def tables(server: Cluster) -> Cluster:
     status, _, err = pgdrag("bench", "-i", dsn(server))
     assert status == 0, err
     return server
-
-
-def dsn(cluster: Cluster) -> str:
-    return f"host={cluster.socket_directory} port={cluster.port} user=pgdrag dbname=pgdrag"
 
 
 def unwrapped(text: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from loads import SHORT
+from loads import short_trial
 
 from conftest import on_disk
 from pgdrag.collectors._cgroups import io_limits
@@ -25,7 +25,7 @@ from pgdrag.host.process_sight import seeing_as
 from pgdrag.host.spawn import NOT_STARTED, run, spawn
 from pgdrag.host.undo import UndoJournal
 from pgdrag.host.undo.created import ControlGroup
-from pgdrag.model import Level, Outcome, Result, Treatment, Trial, WorkloadSpec
+from pgdrag.model import Level, Outcome, Result, WorkloadSpec
 from pgdrag.servers.cluster import Cluster
 from pgdrag.trial import ServerTrialRunner, run_trial
 from stand_ins import NO_GUARDIAN
@@ -63,11 +63,6 @@ def groups_of(cluster: Cluster) -> set[Path]:
 
 def problems(here: Here, *levels: tuple[str, str]) -> list[str]:
     return [x.message for x in Cgroup().check([Level("cgroup", *x) for x in levels], here)]
-
-
-def trial(*levels: Level) -> Trial:
-    workload = WorkloadSpec("pgbench", {"scripts": ["select-only"]})
-    return Trial(1, 1, 1, Treatment("T", levels), workload, SHORT, seed=1)
 
 
 def effective(result: Result) -> dict[str, str | None]:
@@ -129,7 +124,7 @@ def test_the_disk_under_the_data_is_limited_for_the_server_alone(cluster: Cluste
 
 
 def test_a_trial_of_a_smaller_machine_is_measured(bench: ServerTrialRunner) -> None:
-    result = run_trial(trial(Level("cgroup", "memory.max", "300MB")), bench)
+    result = run_trial(short_trial(Level("cgroup", "memory.max", "300MB")), bench)
     assert result.outcome is Outcome.MEASURED, result.reason
     assert effective(result) == {"memory.max": "300MB"}
     assert result.warnings == ()
@@ -147,8 +142,7 @@ def test_a_server_that_the_kernel_killed_for_its_memory_has_crashed_and_says_why
     )
     hungry_script = {"name": "hungry", "text": "SELECT length(repeat('x', 200000000));"}
     workload = WorkloadSpec("pgbench", {"scripts": [hungry_script]})
-    hungry = Trial(1, 1, 1, Treatment("T", levels), workload, SHORT, seed=1)
-    result = run_trial(hungry, bench)
+    result = run_trial(short_trial(*levels, workload=workload), bench)
     assert result.outcome is Outcome.CRASHED, (result.outcome, result.reason)
     assert result.reason.startswith("the kernel killed process ")
     assert ": its control group's memory.max of 64MB was full" in result.reason
@@ -159,7 +153,7 @@ def test_a_server_that_does_not_fit_at_all_did_not_start(bench: ServerTrialRunne
         Level("cgroup", "memory.max", "4MB"),
         Level("setting", "shared_buffers", "128MB"),
     )
-    result = run_trial(trial(*levels), bench)
+    result = run_trial(short_trial(*levels), bench)
     assert result.outcome is Outcome.DID_NOT_START, (result.outcome, result.reason)
     assert "memory.max of 4MB was full" in result.reason
 

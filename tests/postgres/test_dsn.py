@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from commands import dsn
 
 from pgdrag.driver.connection_string import names_a_server, reach
 from pgdrag.driver.process import Target
@@ -30,10 +31,6 @@ def strict_cluster(cluster: Cluster) -> Cluster:
     with cluster.connect() as connection:
         connection.execute("CREATE ROLE guest LOGIN PASSWORD 'open sesame'")
     return cluster
-
-
-def dsn(cluster: Cluster, user: str = "pgdrag") -> str:
-    return f"host={cluster.socket_directory} port={cluster.port} user={user} dbname=pgdrag"
 
 
 def test_a_connection_string_leads_to_its_server(running_cluster: Cluster) -> None:

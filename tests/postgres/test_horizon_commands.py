@@ -14,7 +14,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from commands import heard, outcome, pgdrag, start
+from commands import dsn, heard, outcome, pgdrag, start
+from watching import asked
 
 from pgdrag.findings.holds.analysis import replay_finding
 from pgdrag.horizon.distribution_file import inlined, read_distribution
@@ -48,16 +49,6 @@ def server(scratch: Scratch, binaries: Binaries, empty_snapshot: Snapshot) -> It
             connection.execute("CREATE ROLE guest LOGIN")
             connection.execute("CREATE TABLE hot AS SELECT 0 AS n FROM generate_series(1, 100)")
         yield cluster
-
-
-def dsn(cluster: Cluster, user: str = "pgdrag") -> str:
-    return f"host={cluster.socket_directory} port={cluster.port} user={user} dbname=pgdrag"
-
-
-def asked(cluster: Cluster, query: str) -> Any:
-    with cluster.connect() as connection:
-        ((found,),) = connection.execute(query.encode()).fetchall()
-    return found
 
 
 def shown(cluster: Cluster, user: str = "pgdrag") -> dict[str, Any]:

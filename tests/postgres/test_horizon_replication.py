@@ -8,12 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 import psycopg
 import pytest
-from commands import pgdrag
+from commands import dsn, pgdrag
 from living import reload
+from watching import asked
 
 from pgdrag.driver.connection_string import Server, reach
 from pgdrag.findings.holds.distribution import KindOfHolds
@@ -69,16 +69,6 @@ def standby_with_slot(primary: Cluster) -> Iterator[Cluster]:
 
 _FEEDBACK = "SELECT max(backend_xmin::text::bigint) FROM pg_stat_replication"
 _IS_UNUSED = "SELECT count(*) = 0 FROM pg_replication_slots WHERE active"
-
-
-def dsn(cluster: Cluster, user: str = "pgdrag") -> str:
-    return f"host={cluster.socket_directory} port={cluster.port} user={user} dbname=pgdrag"
-
-
-def asked(cluster: Cluster, query: str) -> Any:
-    with cluster.connect() as client:
-        ((found,),) = client.execute(query.encode()).fetchall()
-    return found
 
 
 def update(cluster: Cluster, times: int = UPDATES) -> None:

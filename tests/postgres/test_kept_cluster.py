@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from loads import SHORT
+from loads import short_trial
 
 from pgdrag.errors import ServerError
-from pgdrag.model import Level, Outcome, Result, Treatment, Trial, WorkloadSpec
+from pgdrag.model import Level, Outcome, Result, WorkloadSpec
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.trial import ServerTrialRunner, run_trial
 
@@ -22,11 +22,9 @@ def bench(bench: ServerTrialRunner) -> Iterator[ServerTrialRunner]:
 
 def run(bench: ServerTrialRunner, script: str = "select-only", **levels: str) -> Result:
     kinds = {"postgres": "server"}
-    treatment = Treatment(
-        "T", tuple(Level(kinds.get(name, "setting"), name, value) for name, value in levels.items())
-    )
+    chosen = [Level(kinds.get(name, "setting"), name, x) for name, x in levels.items()]
     workload = WorkloadSpec("pgbench", {"scripts": [script]})
-    return run_trial(Trial(1, 1, 1, treatment, workload, SHORT, seed=1), bench)
+    return run_trial(short_trial(*chosen, workload=workload), bench)
 
 
 def postmaster(bench: ServerTrialRunner) -> int | None:

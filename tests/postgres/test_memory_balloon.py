@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from loads import SHORT
+from loads import short_trial
 
 from pgdrag.factors import Here, Problem
 from pgdrag.factors._balloon import available_bytes
@@ -23,7 +23,7 @@ from pgdrag.factors.memory_balloon import (
 )
 from pgdrag.host.process_alive import has_ended, wait_until
 from pgdrag.host.undo import UndoJournal
-from pgdrag.model import Level, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.model import Level, Outcome
 from pgdrag.servers.cluster import Cluster
 from pgdrag.trial import ServerTrialRunner, run_trial
 
@@ -129,9 +129,7 @@ def test_a_trial_whose_balloon_burst_is_invalid(
         return refused
 
     monkeypatch.setattr(Balloon, "fill", fill_and_burst)
-    levels = (level(f"{available_bytes() - HELD}B"),)
-    workload = WorkloadSpec("pgbench", {"scripts": ["select-only"]})
-    result = run_trial(Trial(1, 1, 1, Treatment("T", levels), workload, SHORT, seed=1), bench)
+    result = run_trial(short_trial(level(f"{available_bytes() - HELD}B")), bench)
     assert result.outcome is Outcome.INVALID, result.reason
     assert result.reason.startswith("the memory balloon was killed in the trial")
     assert result.measurement is not None

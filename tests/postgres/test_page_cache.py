@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from loads import SHORT
+from loads import short_trial
 
 from conftest import on_disk
 from pgdrag.errors import StorageError
 from pgdrag.factors import all_factors
 from pgdrag.factors.setting import Setting
 from pgdrag.host.undo import UndoJournal
-from pgdrag.model import Level, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.model import Level, Outcome
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.copying import drop_pages
 from pgdrag.trial import ServerTrialRunner, run_trial
@@ -111,23 +111,18 @@ def treating_the_machine(
     bench.close()
 
 
-def trial(*levels: Level) -> Trial:
-    workload = WorkloadSpec("pgbench", {"scripts": ["select-only"]})
-    return Trial(1, 1, 1, Treatment("T", levels), workload, SHORT, seed=1)
-
-
 @on_disk
 @pytest.mark.usefixtures("treating_the_machine")
 def test_each_trial_is_restored_and_starts_cold(bench: ServerTrialRunner) -> None:
     for _ in range(2):  # the first would leave its server to the second, as its workload only reads
-        result = run_trial(trial(Level("setting", "work_mem", "1MB")), bench)
+        result = run_trial(short_trial(Level("setting", "work_mem", "1MB")), bench)
         assert result.outcome is Outcome.MEASURED, result.reason
         assert result.restored is not None
         assert "empty page cache" in result.phases_s
 
 
 def test_a_trial_that_treats_the_server_alone_does_not(bench: ServerTrialRunner) -> None:
-    result = run_trial(trial(Level("setting", "work_mem", "1MB")), bench)
+    result = run_trial(short_trial(Level("setting", "work_mem", "1MB")), bench)
     bench.close()
     assert "empty page cache" not in result.phases_s
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from commands import heard, outcome, pgdrag, start
+from commands import dsn, heard, outcome, pgdrag, start
 
 from pgdrag.host.process_alive import wait_until
 from pgdrag.servers.binaries import Binaries
@@ -31,10 +31,6 @@ def loaded(server: Cluster) -> Cluster:
     assert (status, out) == (0, ""), err
     assert "Loaded 1 warehouse in" in err
     return server
-
-
-def dsn(cluster: Cluster, database: str = "pgdrag") -> str:
-    return f"host={cluster.socket_directory} port={cluster.port} user=pgdrag dbname={database}"
 
 
 def tpcc(*arguments: str) -> tuple[int, str, str]:
@@ -93,7 +89,7 @@ def test_each_condition_is_listed_and_a_violated_one_fails(loaded: Cluster) -> N
 
 def test_a_database_without_tables_is_reported_with_the_remedy(server: Cluster) -> None:
     for command in ("check", "run"):
-        status, _, err = tpcc(command, dsn(server, "postgres"))
+        status, _, err = tpcc(command, dsn(server, database="postgres"))
         assert status == 2
         assert "has no TPC-C tables" in err
         assert "pgdrag tpcc load" in err
@@ -108,7 +104,7 @@ def test_replacing_drops_what_was_there(loaded: Cluster) -> None:
 
 
 def test_tables_that_cannot_fit_are_not_begun(server: Cluster) -> None:
-    status, out, err = tpcc("load", dsn(server, "postgres"), "--warehouses", "100000")
+    status, out, err = tpcc("load", dsn(server, database="postgres"), "--warehouses", "100000")
     assert (status, out) == (2, "")
     assert "error: 100,000 warehouses take about 10 TB, and database" in err
     assert "has room for" in err
@@ -116,7 +112,9 @@ def test_tables_that_cannot_fit_are_not_begun(server: Cluster) -> None:
 
 
 def test_a_load_that_is_stopped_ends_and_leaves_no_session_behind(server: Cluster) -> None:
-    began = start("tpcc", "load", dsn(server, "template1"), "--warehouses", "50", "--replace")
+    began = start(
+        "tpcc", "load", dsn(server, database="template1"), "--warehouses", "50", "--replace"
+    )
     heard(began, "populate")
     began.terminate()
     status, _, err = outcome(began)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from pgdrag.collectors import Collector, Observer, Window
 from pgdrag.model import Observation
@@ -90,6 +91,13 @@ def make_table(cluster: Cluster) -> None:
         client.execute("INSERT INTO rows SELECT n, '' FROM generate_series(1, %s) n", (ROWS,))
         client.execute("VACUUM ANALYZE rows")
         client.execute("CHECKPOINT")
+
+
+def asked(cluster: Cluster, query: str) -> Any:
+    """Return the one value that a query has."""
+    with cluster.connect() as connection:
+        ((found,),) = connection.execute(query.encode()).fetchall()
+    return found
 
 
 def run_in_session(cluster: Cluster, *statements: str, role: str = Cluster.superuser) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pgdrag.english import printable
+from pgdrag.english import cut, printable
 from pgdrag.errors import ConfError, ExperimentError, SettingError, UsageError
 from pgdrag.experiment import Experiment, load_experiment, shipped_experiments
 from pgdrag.experiment.applicable import applicable, skipped_words
@@ -132,7 +132,7 @@ def server_level(wanted: str) -> Level:
 
 def two_labels(first: Arm, second: Arm) -> tuple[str, str]:
     """Return what two arms are called beside each other, never the same."""
-    labels = [_shortened(first.label), _shortened(second.label)]
+    labels = [cut(one.label, LONGEST_LABEL) for one in (first, second)]
     if labels[0] == labels[1]:
         labels = [
             f"{label[: LONGEST_LABEL - 4]} ({letter})"
@@ -251,10 +251,6 @@ def _spelt(name: str, settings: SettingsCatalog) -> str:
         return settings.find(name).name
     except SettingError:
         return fold(name)  # a problem, and told as such
-
-
-def _shortened(label: str) -> str:
-    return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
 
 
 def one_workload(arms: Sequence[Arm]) -> Experiment | None:
