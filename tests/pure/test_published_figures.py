@@ -39,7 +39,7 @@ FIGURES = {
         "open_datasync is the slowest": "A4",
         "no autovacuum costs less": "A3",
         "sequential scans fail at 2MB": "A5",
-        "8MB in place of 2MB hardly matter": "A5",
+        "8MB instead of 2MB hardly matters": "A5",
     },
     "os-io": {"1.65× faster than B1": "+65.09 %", "read_ahead_kb and noatime": "most of it"},
     "global-counters": {
@@ -50,7 +50,7 @@ FIGURES = {
         "1,176.4, 1,182.8, 1,117.8, 1,117.4, 1,034.8 and 994.2/s": "C4",
         "steady: 5,763.7/s": "C5: 5649.4, 5749.6, 5892.2",
         "steady at 6400 s": "C5",
-        "about 1040 TPS inside of one advisory lock": "C6",
+        "about 1040 TPS inside one advisory lock": "C6",
         "about 3594 TPS with one lock a row": "C7",
         "5,360, 4,379, 3,832 and 3,403/s": "C8",
         "1527.2 TPS in the seconds from 115 to 120": "C8",

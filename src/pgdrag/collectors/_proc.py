@@ -21,10 +21,10 @@ from pgdrag.servers.processes import backend_type
 PROC = Path("/proc")
 # The account is read until no process started or ended meanwhile, but at most this often.
 _READINGS = 20
-_CPU = "this host does not account processor time by process in /proc/PID/"
+_CPU = "this host does not report processor time per process in /proc/PID/"
 # What a kernel may be built without, by the file that would show it.
 _NOT_KEPT = {
-    "io": "this host does not account I/O by process in /proc/PID/io",
+    "io": "this host does not report I/O per process in /proc/PID/io",
     "stat": f"{_CPU}stat",
     "schedstat": f"{_CPU}schedstat",
     "cgroup": "this kernel has no control groups",
