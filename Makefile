@@ -10,6 +10,7 @@
 #   make lint      formatters, linters, type checker, layers
 #   make docs      write again what is generated in docs/reference
 #   make claims    write the table of all published figures and their answers, from this machine's runs
+#   make studies   write the tables and pictures of docs/studies, from this machine's runs
 #   make clean     remove what was built (not your runs: see "pgdrag clean")
 
 PYTHON ?= python3
@@ -17,7 +18,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*.egg-info/*' | sed 's/ /\\ /g')
 
-.PHONY: claims run test test-contained bench simulate aa torture lint format docs clean update-goldens
+.PHONY: claims studies run test test-contained bench simulate aa torture lint format docs clean update-goldens
 
 run: $(VENV)/installed
 	$(BIN)/pgdrag run slow-42k --scale demo
@@ -82,6 +83,10 @@ CLAIMS := docs/studies/claims.md
 
 claims: $(VENV)/installed
 	$(BIN)/pgdrag claims --format markdown > $(CLAIMS).new && mv $(CLAIMS).new $(CLAIMS)
+
+# One page alone: make studies STUDY=slow-42k
+studies: $(VENV)/installed
+	$(BIN)/python -m benchmarks.studies $(STUDY)
 
 update-goldens: $(VENV)/installed-dev
 	PGDRAG_UPDATE_GOLDENS=1 $(BIN)/python -m pytest -q tests/golden

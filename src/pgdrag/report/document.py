@@ -7,9 +7,11 @@ renderer's work. Meaning never lies in a tone alone: the words say it, too.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from html import unescape
 from typing import TypeVar
 
 from pgdrag.model.recordings import SeriesUnit
@@ -145,6 +147,12 @@ class Figure:
     svg: str
     caption: str
     text: str = ""
+
+    @property
+    def title(self) -> str:
+        """What the picture itself says that it shows."""
+        found = re.search(r"<title[^>]*>(.*?)</title>", self.svg)
+        return "" if found is None else unescape(found[1])
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from pgdrag.english import without_controls
 from pgdrag.findings.values import Findings
@@ -24,18 +24,28 @@ def render_markdown(findings: Findings) -> str:
         lines.append(_escape(study.question))
     for section in sections_for(findings):
         lines.append(f"## {_escape(section.title)}")
-        for block in section.blocks(findings):
-            lines += _paragraphs(block)
-    return without_controls("\n\n".join(lines)) + "\n"
+        lines.append(markdown_of(section.blocks(findings)))
+    return without_controls("\n\n".join(filter(None, lines))) + "\n"
 
 
 def blocks_as_markdown(title: str, blocks: Iterable[Block]) -> str:
     """Return parts of a report in the same way, as a page of their own."""
-    lines = [f"# {_escape(title)}", *(x for block in blocks for x in _paragraphs(block))]
-    return without_controls("\n\n".join(lines)) + "\n"
+    return f"# {without_controls(_escape(title))}\n\n{markdown_of(blocks)}\n"
 
 
-def _paragraphs(block: Block) -> Iterator[str]:  # noqa: C901 (an arm a kind)
+def markdown_of(blocks: Iterable[Block], draw: Callable[[doc.Figure], str] | None = None) -> str:
+    """Return parts of a report in the same way, without a heading.
+
+    Args:
+        draw: keeps a picture, and returns where (default: its lines of text stand for it).
+    """
+    lines = (x for block in blocks for x in _paragraphs(block, draw))
+    return without_controls("\n\n".join(lines))
+
+
+def _paragraphs(  # noqa: C901 (an arm a kind)
+    block: Block, draw: Callable[[doc.Figure], str] | None
+) -> Iterator[str]:
     match block:
         case doc.Heading(text, aside):
             yield f"### {_escape(' – '.join(filter(None, (text, aside))))}"
@@ -43,6 +53,9 @@ def _paragraphs(block: Block) -> Iterator[str]:  # noqa: C901 (an arm a kind)
             yield f"**{_escape(text)}**" if is_lead else _escape_start(text)
         case Table():
             yield _table(block)
+        case doc.Figure(_, caption, _) if draw is not None:
+            yield f"![{_escape(block.title)}]({draw(block)})"
+            yield _escape_start(caption)
         case doc.Figure(_, caption, text) | doc.TimeSeries(caption=caption, text=text):
             if text:  # without one, the table beside the picture says as much
                 yield _verbatim(text)
@@ -59,7 +72,7 @@ def _paragraphs(block: Block) -> Iterator[str]:  # noqa: C901 (an arm a kind)
         case doc.Details(summary, blocks):
             yield f"<details><summary>{_escape(summary)}</summary>"
             for inner in blocks:
-                yield from _paragraphs(inner)
+                yield from _paragraphs(inner, draw)
             yield "</details>"
 
 
