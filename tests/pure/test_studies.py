@@ -69,7 +69,7 @@ def test_a_part_that_no_report_has_is_refused() -> None:
 
 def test_a_picture_of_its_own_has_the_rules_of_what_it_draws() -> None:
     drawn = standalone(rows_figure([Row("A0")], "title", "description", "").svg)
-    assert ElementTree.fromstring(drawn).get("width") == "844"  # noqa: S314 -- our own
+    assert ElementTree.fromstring(drawn).get("width") == "844"
     assert "prefers-color-scheme: dark" in drawn
     sheet = files("pgdrag.report").joinpath("templates/report.css").read_text(encoding="utf-8")
     of_pictures = set(re.findall(r"^\.chart[ \w.,-]*\.([a-z-]+)", sheet, re.MULTILINE))
