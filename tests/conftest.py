@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import lzma
 import os
 import signal
 import subprocess
@@ -24,6 +25,7 @@ for number in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, lambda *_: None)
 
+OLD_JOURNAL = Path(__file__).parent / "pure" / "journals" / "b74b73b.sqlite.xz"
 HOST_LOCK = Path("/var/tmp/pgdrag-test-host.lock")
 
 
@@ -33,6 +35,14 @@ def any_value() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pgdrag.host.undo.written_value.PLACES", ("/",))
         yield
+
+
+@pytest.fixture(scope="module")
+def old_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory for PGDRAG_HOME, with five short runs that were made on a real server at commit b74b73b."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "journal.sqlite").write_bytes(lzma.decompress(OLD_JOURNAL.read_bytes()))
+    return home
 
 
 @pytest.fixture

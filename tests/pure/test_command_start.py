@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from pgdrag.cli import COMMANDS, app, load_command
 from pgdrag.cli.completions import completion_script
+from pgdrag.host import guardian
 
-HEAVY = {"jinja2", "numpy", "psycopg", "pydantic", "rich", "scipy"}
+SCIPY = {"scipy", "scipy.special"}
+HEAVY = SCIPY | {"scipy.stats", "scipy.optimize", "jinja2", "numpy", "psycopg", "pydantic", "rich"}
+FOUND = SCIPY | {"numpy", "pydantic", "rich"}
 
 
 # Typer itself takes pydantic to read some commands' arguments.
@@ -22,14 +28,30 @@ HEAVY = {"jinja2", "numpy", "psycopg", "pydantic", "rich", "scipy"}
         (["--help"], set()),
         (["compare", "--help"], {"pydantic"}),
         (["completions", "bash"], {"pydantic"}),
+        (["runs"], {"pydantic", "rich"}),
+        (["show", "compare"], FOUND),
+        (["report", "old-ladder", "--output", os.devnull], FOUND | {"jinja2"}),
     ],
 )
-def test_help_and_completions_import_nothing_heavy(
-    arguments: list[str], imported: set[str]
+def test_a_command_imports_nothing_heavy_that_it_does_not_need(
+    arguments: list[str], imported: set[str], old_home: Path
 ) -> None:
     run = f"import sys\nfrom pgdrag.cli import app\napp({arguments!r}, standalone_mode=False)\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, check=True)
-    assert HEAVY & set(done.stdout.splitlines()[-1].split()) <= imported
+    done = subprocess.run(
+        [sys.executable, "-c", run],
+        env={**os.environ, "PGDRAG_HOME": str(old_home)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert HEAVY & set(done.stdout.splitlines()[-1].split()) == imported
+
+
+def test_the_guardian_imports_next_to_nothing() -> None:
+    nodes = list(ast.walk(ast.parse(guardian._SCRIPT.read_text())))
+    found = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    assert found == {"os", "signal", "sys", "time"}
+    assert not [node for node in nodes if isinstance(node, ast.ImportFrom)]
 
 
 def test_each_summary_is_whole_in_80_columns() -> None:

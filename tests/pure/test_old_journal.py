@@ -1,12 +1,11 @@
 """A journal that pgdrag wrote before its modules and values were rearranged still reports.
 
-`journals/b74b73b.sqlite.xz` holds five short runs made at commit b74b73b on a real server.
+See the fixture `old_home`.
 """
 
 from __future__ import annotations
 
 import json
-import lzma
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import pytest
 
 from in_process import pgdrag
 
-JOURNAL = Path(__file__).parent / "journals" / "b74b73b.sqlite.xz"
 # Numbers and names that b74b73b itself printed of each run.
 FOUND = {
     "old-ladder": ("572×", "1.05×", "193", "0.835"),
@@ -27,14 +25,12 @@ FOUND = {
 Report = Callable[..., str]
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """Runs `pgdrag report` on a copy of the old journal."""
-    home = tmp_path_factory.mktemp("home")
-    (home / "journal.sqlite").write_bytes(lzma.decompress(JOURNAL.read_bytes()))
+@pytest.fixture
+def report(old_home: Path) -> Report:
+    """Runs `pgdrag report` on the old journal."""
 
     def run(name: str, form: str) -> str:
-        status, out, err = pgdrag("report", name, "--format", form, PGDRAG_HOME=str(home))
+        status, out, err = pgdrag("report", name, "--format", form, PGDRAG_HOME=str(old_home))
         assert status == 0, err
         return out
 

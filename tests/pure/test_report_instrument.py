@@ -8,11 +8,11 @@ from typing import cast
 
 from analysis_runs import result, run_of, rung
 from pgdrag.cli.findings import findings_of
-from pgdrag.experiment.questions import OVERHEAD
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Findings, InstrumentCost, Interval
 from pgdrag.journal import Journal
 from pgdrag.model import Observation, RunRecord
+from pgdrag.model.run import OVERHEAD
 from pgdrag.report.document import KeyValues
 from pgdrag.report.json import render_json
 from pgdrag.report.sections.method import MethodSection

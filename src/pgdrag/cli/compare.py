@@ -167,9 +167,9 @@ def _noise_floor(command: StudyCommand, under: Conditions) -> dict[str, object] 
     """Return the noise found by the newest calibration under the same conditions here, if any."""
     from pgdrag.cli.place import open_journal
     from pgdrag.designs.compare.findings import CompareFinding
-    from pgdrag.experiment.questions import CALIBRATE
     from pgdrag.findings.find import find
     from pgdrag.host.machine import this_host
+    from pgdrag.model.run import CALIBRATE
 
     here = this_host(command.runner.scratch.root)
     for run in open_journal().runs_of(CALIBRATE):

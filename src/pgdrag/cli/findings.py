@@ -9,11 +9,11 @@ from pathlib import Path
 from pgdrag.cli.place import stdout, write_named
 from pgdrag.cli.plain_output import print_document
 from pgdrag.designs.turns import TurnsFinding
-from pgdrag.experiment.questions import OVERHEAD
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Findings, InstrumentCost
 from pgdrag.journal import Journal
 from pgdrag.model import RunRecord
+from pgdrag.model.run import OVERHEAD
 from pgdrag.report.json import render_json
 from pgdrag.report.terminal import render_terminal
 from pgdrag.servers.scratch import storage_errors

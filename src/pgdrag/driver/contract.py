@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -34,7 +35,7 @@ _ROUNDING_S = 1e-3
 
 
 class _Line(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 # Dataclasses within a line forbid unknown fields as the line does.
@@ -176,7 +177,11 @@ Line = (
     | DoneLine
     | ErrorLine
 )
-_line: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
+
+
+@cache
+def _line() -> TypeAdapter[Line]:
+    return TypeAdapter(Annotated[Line, Field(discriminator="type")])
 
 
 def parse_line(text: bytes) -> Line:
@@ -186,7 +191,7 @@ def parse_line(text: bytes) -> Line:
         DriverError: it is none of those agreed upon.
     """
     try:
-        return _line.validate_json(text)
+        return _line().validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -30,7 +30,7 @@ Rate = Annotated[float, Field(gt=0, le=MOST_RATE_PER_S)]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class _Ramp(_Strict):
@@ -99,7 +99,7 @@ def _sessions(value: object) -> Course:
 def _rate(value: object) -> float | Course:
     if isinstance(value, list | dict):
         return _course(value, RateRamp, _rate_pairs)
-    return _one_rate.validate_python(value, strict=True)
+    return _one_rate.validate_python(value)
 
 
 def _course(
@@ -126,9 +126,9 @@ def _pair(value: object) -> object:
 
 
 _Second = Annotated[float, Field(ge=0, le=604_800)]
-_strict = ConfigDict(strict=True)
+_strict = ConfigDict(strict=True, defer_build=True)
 _Pairs = Field(min_length=1, max_length=MOST_STEPS)
-_one_rate: TypeAdapter[float] = TypeAdapter(Rate)
+_one_rate: TypeAdapter[float] = TypeAdapter(Rate, config=_strict)
 _session_pairs: TypeAdapter[Any] = TypeAdapter(
     Annotated[list[Annotated[tuple[_Second, Sessions], BeforeValidator(_pair)]], _Pairs],
     config=_strict,

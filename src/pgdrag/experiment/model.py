@@ -110,7 +110,7 @@ Bag = Annotated[dict[str, Any], Field(default_factory=dict)]
 class Table(BaseModel):
     """A table of the file: no key but those named, no value of another type."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     # Kinds of factors that have no levels in this table: its own key of that name is another thing.
     kinds_without_levels: ClassVar[frozenset[str]] = frozenset()

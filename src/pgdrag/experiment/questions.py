@@ -22,13 +22,12 @@ from pgdrag.model import Instrument, Rung, Source, Study, Treatment, WorkloadSpe
 from pgdrag.model.changes import Change, changes_between
 from pgdrag.model.design import parameters_of
 from pgdrag.model.load import LoadProfile
+from pgdrag.model.run import CALIBRATE, OVERHEAD
 from pgdrag.servers.settings import Setting, SettingsCatalog
 from pgdrag.units import to_base_real
 from pgdrag.workloads import Workload, all_workloads
 from pgdrag.wrong_values import wanted
 
-CALIBRATE = "calibrate"  # what runs are named that compare a server with itself
-OVERHEAD = "overhead"  # what runs are named that measure what the collectors cost
 _TWO_ARMS = 'Name arms that differ; "default" is a server with default settings.'
 MOST_VALUES = 64  # of a setting whose boundary is looked for
 

@@ -15,14 +15,14 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, fields, replace
-from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import platformdirs
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
+from pgdrag.adapters import adapter_of
 from pgdrag.errors import JournalError
 from pgdrag.host.machine_lock import measuring_pid
 from pgdrag.journal._file import explained, opened
@@ -434,19 +434,12 @@ class Journal:
             self._db.execute("COMMIT")
 
 
-@cache
-def _adapter(kind: type) -> TypeAdapter[Any]:
-    # Making all of them takes some 30 ms: not at each start of a pgdrag that may read no journal.
-    return TypeAdapter(kind)
-
-
 def _written(kind: type, value: object) -> str:
-    return _adapter(kind).dump_json(value).decode()
+    return adapter_of(kind).dump_json(value).decode()
 
 
 def _read(kind: type[_T], text: str | bytes) -> _T:
-    found: _T = _adapter(kind).validate_json(text)  # type: ignore[arg-type]  # a class is hashable
-    return of_today(found)
+    return of_today(adapter_of(kind).validate_json(text))
 
 
 def _unpacked(packed: bytes) -> bytes:

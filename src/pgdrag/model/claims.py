@@ -63,7 +63,7 @@ class StatedClaim(BaseModel, ABC):
         is_answerable: a trial can answer it.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     name: ClassVar[str]
     summary: ClassVar[str]

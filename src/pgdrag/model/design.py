@@ -27,7 +27,7 @@ class DesignParameters(BaseModel):
 
     unstored: ClassVar[Mapping[str, object]] = {}
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class UnknownParameters(DesignParameters):

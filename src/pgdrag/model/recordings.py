@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
+from pgdrag.adapters import adapter_of
+
 if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler, TypeAdapter
+    from pydantic import GetCoreSchemaHandler
     from pydantic_core import CoreSchema
 
 # Types of processes that work for clients, as pg_stat_activity has them.
@@ -406,12 +407,4 @@ def together(parts: Iterable[Recordings]) -> Recordings:
 def _typed(kind: type[R], value: Any) -> R:
     if isinstance(value, kind):
         return value
-    typed: R = _adapter(kind).validate_python(value)  # type: ignore[arg-type]
-    return typed
-
-
-@cache
-def _adapter(kind: type[Recording]) -> TypeAdapter[Any]:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(kind)
+    return adapter_of(kind).validate_python(value)

@@ -8,6 +8,9 @@ from typing import Literal
 from pgdrag.model.result import Result
 from pgdrag.model.study import Study
 
+CALIBRATE = "calibrate"  # what runs are named that compare a server with itself
+OVERHEAD = "overhead"  # what runs are named that measure what the collectors cost
+
 
 @dataclass(frozen=True)
 class Host:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from itertools import count
-
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-from markupsafe import Markup
+from typing import TYPE_CHECKING
 
 from pgdrag.findings.values import Findings
 from pgdrag.report.document import Block
 from pgdrag.report.sections import Section, sections_for
 from pgdrag.report.series_script import series_assets, series_of
 from pgdrag.report.thinning import fitted
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 MOST_BYTES = 500_000  # what a mail takes, and a phone opens at once
 _POINTS = (600, 300, 120, 40)  # of each line of a time series, from fine to coarse
@@ -61,6 +62,10 @@ def _page(findings: Findings, sections: Sequence[tuple[Section, Sequence[Block]]
 
 @cache
 def _template() -> Template:
+    # Here: a run that is interrupted writes no report.
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
     environment = Environment(
         loader=PackageLoader("pgdrag.report"),
         autoescape=True,

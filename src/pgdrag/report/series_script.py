@@ -15,8 +15,6 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
-from jinja2.utils import htmlsafe_json_dumps
-
 from pgdrag.report.document import Block, Details, Recording, TimeSeries, Trace
 
 # As many as the page tells; a line has some hundred pixels from bottom to top.
@@ -77,6 +75,9 @@ def series_json(figures: Sequence[TimeSeries]) -> str:
             for one in figures
         ],
     }
+    # Here: the terminal shows no such series, and does not wait for Jinja.
+    from jinja2.utils import htmlsafe_json_dumps
+
     return htmlsafe_json_dumps(data, separators=(",", ":"), allow_nan=False)
 
 

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import TypeAdapter
-
+from pgdrag.adapters import adapter_of
 from pgdrag.english import capital
 from pgdrag.errors import SettingError
 from pgdrag.passwords import has_password
@@ -203,7 +202,7 @@ class SettingsCatalog:
 
     def to_json(self) -> str:
         """Return the catalogue as JSON, for a cache; `from_json` reads it back."""
-        return TypeAdapter(SettingsCatalog).dump_json(self).decode()
+        return adapter_of(SettingsCatalog).dump_json(self).decode()
 
     @classmethod
     def from_json(cls, text: str) -> SettingsCatalog:
@@ -212,7 +211,7 @@ class SettingsCatalog:
         Raises:
             ValueError: the text is not such a catalogue; whoever keeps the cache makes it anew.
         """
-        return TypeAdapter(SettingsCatalog).validate_json(text)
+        return adapter_of(SettingsCatalog).validate_json(text)
 
 
 def version_text(server_version_num: int) -> str:

@@ -2,7 +2,8 @@
 
 By SciPy's special functions: they give what the distributions of `scipy.stats` give, tens to hundreds of
 times faster, which a simulation feels that asks a million times.  SciPy loads a submodule when its name
-is first used, so a command that asks for no number does not wait for it.
+is first used, so a command that asks for no number does not wait for it; `scipy.stats` takes nearly a second
+of processor time, more than all else that most commands do, so only studies of the horizon use it.
 """
 
 from __future__ import annotations
@@ -48,13 +49,18 @@ def noncentrality(dof: float, confidence: float, power: float = POWER) -> float:
     quantile = t_multiplier(confidence, dof)
     if not math.isfinite(dof) or dof > 200:
         return quantile + normal_quantile(power)
+    return float(scipy.special.nctdtrinc(dof, 1 - power, quantile))
 
-    def missing(shift: float) -> float:
-        return noncentral_student_beyond(quantile, dof, shift) - power
 
-    # t quantile plus its quantile of the power overshoots for few degrees of freedom, so it brackets.
-    top = 2 * (quantile + float(scipy.special.stdtrit(dof, power)))
-    return float(scipy.optimize.brentq(missing, 0.0, top, xtol=1e-3))
+def correlation_p_value(r: float, count: int) -> float:
+    """Return how likely two independent normal series of so many values, 3 or more, correlate by `r` or more.
+
+    It is also the p-value of the slope of a line through them.
+    """
+    if abs(r) >= 1:
+        return 0.0
+    dof = count - 2
+    return 2 * student_beyond(abs(r) * math.sqrt(dof / (1 - r * r)), dof)
 
 
 @lru_cache(maxsize=4096)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-import scipy
-
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return p-values adjusted for a family-wise error: any of them is wrong as rarely as one alone.
@@ -29,6 +27,12 @@ def false_discovery_rates(
         method: "bh" (Benjamini and Hochberg 1995) for tests that are independent or depend on each other
             positively; "by" (Benjamini and Yekutieli 2001) for any dependence.
     """
-    if not p_values:
-        return []
-    return [float(p) for p in scipy.stats.false_discovery_control(p_values, method=method)]
+    # As scipy.stats.false_discovery_control, which takes nearly a second to import.
+    count = len(p_values)
+    tests = count * (1.0 if method == "bh" else sum(1 / rank for rank in range(1, count + 1)))
+    adjusted, ceiling = [0.0] * count, 1.0
+    order = sorted(range(count), key=lambda at: p_values[at])
+    for rank, at in reversed(list(enumerate(order, start=1))):
+        ceiling = min(ceiling, p_values[at] * tests / rank)
+        adjusted[at] = ceiling
+    return adjusted

@@ -13,6 +13,7 @@ recursion of Armitage, McPherson and Rowe 1969; levels of a normal statistic use
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -36,6 +37,7 @@ SPENDING_POWER = 1.5
 # from one analysis to the next, and spend about a ninth more (simulations/compare.py): so they get less.
 SPENT_OF_ERROR = 0.85
 _GRID = 401
+_BOUND_WITHIN = 1e-9
 _FARTHEST = 8.5  # standard deviations beyond which nothing is left of a normal distribution
 
 
@@ -100,8 +102,12 @@ def interim_levels(counts: Sequence[int], max_pairs: int, error: float) -> tuple
         if not levels:
             bound = -normal_quantile(share / 2) * step
         else:
-            walk, farthest = (at, weights, step, share), _FARTHEST * math.sqrt(time)
-            bound = float(scipy.optimize.brentq(_missing, 0.0, farthest, args=walk, xtol=1e-9))
+            walk, farthest = (at, weights, step), _FARTHEST * math.sqrt(time)
+            # scipy.optimize needs fewer steps, and longer to be imported than all of them take.
+            places = range(int(farthest / _BOUND_WITHIN))
+            bound = _BOUND_WITHIN * bisect_left(
+                places, -share, key=lambda place: -_beyond(place * _BOUND_WITHIN, *walk)
+            )
         levels.append(2 * normal_beyond(bound / math.sqrt(time)))
         spent, before = spent + share, time
         earlier, at = at, np.linspace(-bound, bound, _GRID)
@@ -114,13 +120,9 @@ def interim_levels(counts: Sequence[int], max_pairs: int, error: float) -> tuple
     return tuple(levels)
 
 
-def _missing(
-    bound: float,
-    at: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    step: float,
-    share: float,
+def _beyond(
+    bound: float, at: NDArray[np.float64], weights: NDArray[np.float64], step: float
 ) -> float:
-    """Return the probability that a walk is beyond the bound, on either side, after one more step, less `share`."""
+    """Return the probability that a walk is beyond the bound, on either side, after one more step."""
     beyond = scipy.special.ndtr((at - bound) / step) + scipy.special.ndtr((-bound - at) / step)
-    return float(beyond @ weights) - share
+    return float(beyond @ weights)

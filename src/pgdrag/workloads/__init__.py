@@ -97,7 +97,7 @@ class DatasetSize:
 class Workload(BaseModel, ABC):
     """One workload with its parameters: the `[workload]` table of an experiment file, without `kind`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     name: ClassVar[str]
     summary: ClassVar[str]  # one line for `pgdrag list`

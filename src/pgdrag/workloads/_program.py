@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from psycopg.conninfo import make_conninfo
-
 from pgdrag.errors import DriverError
 from pgdrag.host.confinement import mark
 from pgdrag.host.guardian import guarded_session
@@ -133,6 +131,9 @@ def program_environment(
     The server's own programs (psql, pgbench), where they are known, come first on its PATH. One that runs as a user of
     pgdrag's own has its home beside the cluster.
     """
+    # Here: reports need the workloads, and no server.
+    from psycopg.conninfo import make_conninfo
+
     place = {"host": target.host, "port": str(target.port), "user": target.user}
     kept = clean_environment((*also, "HOME", "USER", "LOGNAME"))
     if target.run_as is not None:

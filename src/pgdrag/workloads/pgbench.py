@@ -224,7 +224,7 @@ class Pgbench(Workload):
 class Tables(BaseModel):
     """How pgbench's tables are made (`pgbench -i`)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     steps: str = "dtgvp"
     fillfactor: int = 100

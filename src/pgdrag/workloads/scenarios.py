@@ -127,7 +127,7 @@ def _scripts(insert_rows: int) -> dict[str, str]:
 class ScenarioWeights(BaseModel):
     """What each scenario has, as a share of the sum: of the sessions, or of the transactions."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     select: Annotated[float, Field(ge=0, le=1_000_000)] = 0.7
     update: Annotated[float, Field(ge=0, le=1_000_000)] = 0.2

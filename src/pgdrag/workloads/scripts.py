@@ -30,7 +30,7 @@ class Builtin(NamedTuple):
 class Script(BaseModel):
     """A script: its text, a name to count its transactions under, and how often it is drawn."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     name: Annotated[str, Field(min_length=1, max_length=200)] = Field(
         description="Its transactions are counted under this name"

@@ -1,15 +1,18 @@
-"""How is a workload's own SQL run on its tables: what is added after loading, and what must hold after a trial?"""
+"""How is a workload's own SQL run on its tables: what is added after loading, and what must hold after a trial?
+
+psycopg is imported where SQL is run: reports need the workloads, and no server.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import psycopg
-
 from pgdrag.errors import DriverError
 
 if TYPE_CHECKING:
+    import psycopg
+
     from pgdrag.driver.process import Target
 
 
@@ -19,6 +22,8 @@ def run_setup(sql: str, target: Target) -> None:
     Raises:
         DriverError: one of them is wrong.
     """
+    import psycopg
+
     try:
         with _connected(target, "pgdrag setup") as connection:
             # Without parameters a text may hold several statements; they are one transaction.
@@ -60,6 +65,8 @@ def look_up(queries: Sequence[str], target: Target, *, timeout_s: float) -> tupl
     Raises:
         DriverError: one could not be looked at.
     """
+    import psycopg
+
     found = []
     try:
         with _connected(target, "pgdrag check") as connection:
@@ -77,6 +84,8 @@ def look_up(queries: Sequence[str], target: Target, *, timeout_s: float) -> tupl
 
 
 def _connected(target: Target, purpose: str) -> psycopg.Connection:
+    import psycopg
+
     return psycopg.connect(
         host=target.host,
         port=target.port,

@@ -22,7 +22,7 @@ BYTES_WITHOUT_WAREHOUSES = 60_000_000
 class Mix(BaseModel):
     """Weights of the five transactions; BenchBase's are 45, 43, 4, 4, 4."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     new_order: Annotated[float, Field(ge=0)] = 45
     payment: Annotated[float, Field(ge=0)] = 43

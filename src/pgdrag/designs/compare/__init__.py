@@ -6,8 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-
-import scipy
+from statistics import correlation, linear_regression
 
 from pgdrag.designs import Design, DesignParameters
 from pgdrag.designs.compare.findings import (
@@ -38,7 +37,7 @@ from pgdrag.designs.compare.section import answer, warnings
 from pgdrag.findings.values import Gate, Verdict
 from pgdrag.findings.wording import so_far_words
 from pgdrag.model import Block, Forecast, Outcome, Result, Rung, RunRecord, Treatment
-from pgdrag.stats.distributions import f_beyond
+from pgdrag.stats.distributions import correlation_p_value, f_beyond
 from pgdrag.stats.paired import (
     ORDER_PAIRS,
     PairedLogs,
@@ -234,9 +233,10 @@ def _trend(pairs: Sequence[Pair]) -> Trend | None:
     if lasted_s <= 0:
         return None
     levels = [(math.log(before.per_s) + math.log(after.per_s)) / 2 for before, after in rates]
-    line = scipy.stats.linregress(times, levels)
-    change = float(line.slope) * lasted_s
-    if line.pvalue > _LEVEL or abs(change) < _TREND_MATTERS:
+    change = linear_regression(times, levels).slope * lasted_s
+    if abs(change) < _TREND_MATTERS:
+        return None
+    if correlation_p_value(correlation(times, levels), len(pairs)) > _LEVEL:
         return None
     return Trend(math.exp(change), lasted_s)
 

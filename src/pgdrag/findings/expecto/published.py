@@ -19,12 +19,12 @@ from itertools import groupby, pairwise
 from typing import Literal
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from pgdrag.findings.expecto.findings import Band, SmoothedCorrelation
 from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import CALLS, ROWS, Recordings, Series
+from pgdrag.stats.distributions import correlation_p_value
 
 Values = NDArray[np.float64]
 
@@ -203,7 +203,7 @@ def smoothed_correlation(one: Values, other: Values) -> SmoothedCorrelation | No
     r = pearson(one, other)
     if r is None or len(one) < 3:
         return None
-    return SmoothedCorrelation(r, float(scipy.stats.pearsonr(one, other).pvalue))
+    return SmoothedCorrelation(r, correlation_p_value(r, len(one)))
 
 
 def angle_deg(values: Values) -> float:

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
+from pgdrag.adapters import adapter_of
 from pgdrag.errors import HoldsError
 from pgdrag.findings.holds.levels import HolderKind
 from pgdrag.stats.hold_lengths import LengthCurve
@@ -177,9 +178,6 @@ class HoldDistribution:
         return found
 
 
-_ADAPTER = TypeAdapter(HoldDistribution)
-
-
 def distribution_of(values: object) -> HoldDistribution:
     """Return the distribution that JSON values describe.
 
@@ -187,12 +185,12 @@ def distribution_of(values: object) -> HoldDistribution:
         ValidationError: they describe none.
     """
     # Strict validation of JSON takes an array as a tuple.
-    return _ADAPTER.validate_json(json.dumps(values, default=str))
+    return adapter_of(HoldDistribution).validate_json(json.dumps(values, default=str))
 
 
 def distribution_json(found: HoldDistribution) -> dict[str, Any]:
     """Return a distribution as JSON values."""
-    content = _ADAPTER.dump_python(found, mode="json")
+    content = adapter_of(HoldDistribution).dump_python(found, mode="json")
     assert isinstance(content, dict)
     return content
 
@@ -211,7 +209,7 @@ def from_level(value: str) -> HoldDistribution:
     """
     begin = value.find("{")
     try:
-        return _ADAPTER.validate_json(value[begin:] if begin >= 0 else "null")
+        return adapter_of(HoldDistribution).validate_json(value[begin:] if begin >= 0 else "null")
     except ValidationError:
         name = value[:begin] if begin >= 0 else value
         raise HoldsError(f'"{name.strip()[:60]}" contains no distribution of holds') from None

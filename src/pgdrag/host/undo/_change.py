@@ -21,9 +21,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import ClassVar, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from pgdrag import registry
+from pgdrag.adapters import adapter_of
 from pgdrag.host.process_alive import start_ticks
 
 # How the names start of what pgdrag makes; directories of devices are "device-" in any scratch directory.
@@ -84,7 +85,7 @@ class Change(ABC):
 
     def content(self) -> dict[str, object]:
         """Return the fields as JSON values."""
-        found = TypeAdapter(type(self)).dump_python(self, mode="json")
+        found = adapter_of(type(self)).dump_python(self, mode="json")
         assert isinstance(found, dict)
         return found
 
@@ -218,6 +219,6 @@ class Contents:
                 self.open_steps[step] = replace(self.open_steps[step], was_reported=True)
         else:
             kind = all_changes()[str(said["change"])]
-            change = TypeAdapter(kind).validate_python(said["with"])
-            owner = TypeAdapter(Owner).validate_python(said["owner"])
+            change = adapter_of(kind).validate_python(said["with"])
+            owner = adapter_of(Owner).validate_python(said["owner"])
             self.open_steps[step] = NotedChange(step, change, owner)

@@ -1,0 +1,27 @@
+"""Who turns a value into JSON, and JSON into a value of its type? pydantic's adapter of the type, made once.
+
+Making one takes milliseconds, as long as a small report: so it is made when it is first used.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+T = TypeVar("T")
+
+
+def adapter_of(kind: type[T]) -> TypeAdapter[T]:
+    """Return the adapter that reads and writes values of a type."""
+    found: TypeAdapter[T] = _adapter(kind)  # type: ignore[arg-type]  # a class is hashable
+    return found
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter  # what has no JSON to read does not wait for it
+
+    return TypeAdapter(kind)
