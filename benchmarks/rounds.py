@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy import stats
+from pgdrag.stats.distributions import t_multiplier
 
 CONFIDENCE = 0.95
 
@@ -62,6 +62,5 @@ def paired_ratio(
     if len(logs) < 2:
         return Ratio(math.exp(mean), None, None, None, 1)
     noise = statistics.stdev(logs)
-    t = float(stats.t.ppf((1 + confidence) / 2, len(logs) - 1))
-    half = t * noise / math.sqrt(len(logs))
+    half = t_multiplier(confidence, len(logs) - 1) * noise / math.sqrt(len(logs))
     return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half), noise, len(logs))

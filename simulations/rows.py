@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import scipy
 from rich.table import Table
-from scipy import stats
 
 _GOAL = re.compile(r"(<=|>=) (\d+(?:\.\d+)?)")
 _RANGE = re.compile(r"(\d+(?:\.\d+)?) \.\. (\d+(?:\.\d+)?)")
@@ -41,7 +41,7 @@ def share_row(name: str, hits: int, repeats: int, goal: str = "") -> Row:
     Source: Clopper and Pearson 1934.
     """
     assert 0 <= hits <= repeats, f"{name}: {hits} of {repeats}"
-    found = stats.binomtest(hits, repeats).proportion_ci(0.95)
+    found = scipy.stats.binomtest(hits, repeats).proportion_ci(0.95)
     low, high = float(found.low), float(found.high)
     return Row(name, hits / repeats, low, high, goal, _is_met(low, high, goal))
 

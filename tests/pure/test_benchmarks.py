@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis.strategies import floats, integers, lists
-from scipy import stats
 
 from benchmarks import driver_job, pgbench, sysbench
 from benchmarks.__main__ import BENCHMARKS, DEFAULT, QUICK, _module, _names
@@ -130,7 +130,7 @@ def test_the_other_way_round_the_ratio_is_its_reciprocal(values: list[float]) ->
 def test_the_interval_is_that_of_a_paired_t_test_on_logarithms() -> None:
     subject, peer = [1.1, 1.3, 0.9, 1.2], [1.0, 1.1, 1.0, 0.9]
     found = paired_ratio(subject, peer)
-    expected = stats.ttest_rel(np.log(subject), np.log(peer)).confidence_interval(0.95)
+    expected = scipy.stats.ttest_rel(np.log(subject), np.log(peer)).confidence_interval(0.95)
     assert (found.low, found.high) == (
         pytest.approx(math.exp(expected.low)),
         pytest.approx(math.exp(expected.high)),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pgdrag.cli import COMMANDS, load_command
-from pgdrag.experiment import load_experiment, shipped_experiments
+from pgdrag.experiment import load_experiment, shipped_files
 from pgdrag.workloads import all_workloads
 from pgdrag.workloads._reading import PROFILES
 
@@ -90,10 +90,10 @@ README_COMMANDS = commands_of(README)
 def test_a_command_in_the_readme_parses(arguments: list[str]) -> None:
     context = parse(arguments)
     named = context.params.get("experiment")
-    assert named is None or named.endswith(".toml") or named in shipped_experiments()
+    assert named is None or named.endswith(".toml") or named in shipped_files()
     scale = context.params.get("scale")
-    if scale and named in shipped_experiments():
-        assert scale in shipped_experiments()[named].scales
+    if scale and named in shipped_files():
+        assert scale in load_experiment(named).scales
 
 
 def test_a_command_that_does_not_exist_would_be_noticed() -> None:

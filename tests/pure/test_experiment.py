@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import jsonschema
@@ -17,7 +18,7 @@ from pgdrag.experiment import (
     experiment_schema,
     load_experiment,
     parse_experiment,
-    shipped_experiments,
+    shipped_files,
 )
 from pgdrag.model import Claim, Level
 from pgdrag.testing.conformance_experiments import ExperimentConformance
@@ -75,10 +76,13 @@ def refused(old, new, text=TEXT):
     return caught.value
 
 
+shipped = cache(load_experiment)
+
+
 class TestShippedExperiments(ExperimentConformance):
-    @pytest.fixture(params=shipped_experiments().values(), ids=shipped_experiments().keys())
+    @pytest.fixture(params=shipped_files())
     def experiment(self, request):
-        return request.param
+        return shipped(request.param)
 
 
 class TestExperimentsThatAreOnlyLoaded:
@@ -320,24 +324,26 @@ class TestLoading:
             load_experiment(str(tmp_path / "deep.toml"))
 
 
-class TestSchema:
-    def validator(self):
-        schema = experiment_schema()
-        jsonschema.Draft202012Validator.check_schema(schema)
-        return jsonschema.Draft202012Validator(schema)
+@pytest.fixture(scope="module")
+def validator():
+    schema = experiment_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
 
+
+class TestSchema:
     def test_the_one_in_the_reference_is_current(self):
         kept = json.loads((REFERENCE / "experiment.schema.json").read_text())
         assert kept == experiment_schema(), "run: make docs"
 
-    @pytest.mark.parametrize("name", shipped_experiments())
-    def test_shipped_experiments_are_valid(self, name):
-        document = tomllib.loads(shipped_experiments()[name].path.read_text())
-        self.validator().validate(document)
+    @pytest.mark.parametrize("path", shipped_files().values(), ids=shipped_files())
+    def test_shipped_experiments_are_valid(self, validator, path):
+        document = tomllib.loads(path.read_text())
+        validator.validate(document)
 
     @pytest.mark.parametrize("text", [TEXT, TestPastedSettings.TEXT])
-    def test_other_forms_of_levels_are_valid(self, text):
-        self.validator().validate(tomllib.loads(text))
+    def test_other_forms_of_levels_are_valid(self, validator, text):
+        validator.validate(tomllib.loads(text))
 
     @pytest.mark.parametrize(
         ("path", "value"),
@@ -355,13 +361,13 @@ class TestSchema:
             (("rungs",), []),
         ],
     )
-    def test_what_is_refused_is_not_valid(self, path, value):
+    def test_what_is_refused_is_not_valid(self, validator, path, value):
         document = copy.deepcopy(tomllib.loads(TEXT))
         table = document
         for part in path[:-1]:
             table = table.setdefault(part, {})
         table[path[-1]] = value
-        assert not self.validator().is_valid(document)
+        assert not validator.is_valid(document)
 
 
 def test_the_reference_mentions_every_key():

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from pgdrag.stats.paired import (
     EXACT_PAIRS,
@@ -27,7 +27,7 @@ def pairs(*logs, signs=None, floor_se=0.0):
 
 def test_two_pairs_have_the_t_interval_of_their_mean():
     found = interval(pairs(0.1, 0.3), confidence=0.95)
-    half = stats.t.ppf(0.975, 1) * 0.1
+    half = scipy.stats.t.ppf(0.975, 1) * 0.1
     assert (found.low, found.center, found.high) == pytest.approx((0.2 - half, 0.2, 0.2 + half))
 
 

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from pgdrag.stats.sequential import (
     FIRST_INTERIM,
@@ -55,7 +55,7 @@ def test_the_analyses_together_err_as_often_as_promised():
     counts = planned_interims(20)
     steps = rng.standard_normal((100_000, 20)).cumsum(axis=1)
     bounds = [
-        -math.sqrt(at) * stats.norm.ppf(level / 2)
+        -math.sqrt(at) * scipy.stats.norm.ppf(level / 2)
         for at, level in zip(counts, interim_levels(counts, 20, 0.05), strict=True)
     ]
     crossed = np.zeros(len(steps), dtype=bool)

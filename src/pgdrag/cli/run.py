@@ -189,7 +189,7 @@ def _refuse_mistakes(experiment: Experiment, study: Study, runner: ServerTrialRu
 def _refuse_another_place(run: RunRecord, runner: ServerTrialRunner) -> None:
     """Refuse to resume a run under conditions that make its trials incomparable."""
     import pgdrag
-    from pgdrag.experiment import shipped_experiments
+    from pgdrag.experiment import shipped_files
 
     here = runner.host(run.study)
     for what, then, now in (
@@ -206,6 +206,6 @@ def _refuse_another_place(run: RunRecord, runner: ServerTrialRunner) -> None:
                 f"cannot resume run {run.run_id}: {what} is {now}, not {then}",
                 detail="Its trials could not be compared with each other.",
                 hint=f"Start again with: pgdrag run {run.study.name} --scale {run.study.scale}"
-                if run.study.name in shipped_experiments()
+                if run.study.name in shipped_files()
                 else "Start a new run with the same arguments.",
             )

@@ -32,6 +32,7 @@ __all__ = [
     "load_experiment",
     "parse_experiment",
     "shipped_experiments",
+    "shipped_files",
 ]
 
 LARGEST_FILE_BYTES = 1_000_000
@@ -86,7 +87,7 @@ def load_experiment(name_or_path: str) -> Experiment:
     Raises:
         ExperimentError: there is no such experiment, or its file is wrong.
     """
-    path, shipped = Path(name_or_path), _shipped_paths()
+    path, shipped = Path(name_or_path), shipped_files()
     if path.is_dir() and name_or_path not in shipped:
         files = ", ".join(sorted(each.name for each in path.glob("*.toml")))
         raise ExperimentError(
@@ -106,7 +107,17 @@ def load_experiment(name_or_path: str) -> Experiment:
 
 def shipped_experiments() -> dict[str, Experiment]:
     """Return the experiments of the catalogue, by name."""
-    return {name: _read(path) for name, path in _shipped_paths().items()}
+    return {name: _read(path) for name, path in shipped_files().items()}
+
+
+def shipped_files() -> dict[str, Path]:
+    """Return the files of the catalogue by name, unread, and those in the folders `catalog` of plug-ins."""
+    own = Path(str(resources.files(pgdrag.catalog)))
+    found: dict[str, Path] = {}
+    for folder in (own, *(place / "catalog" for place in registry.plugin_directories())):
+        for path in sorted(folder.glob("*.toml")):
+            found.setdefault(path.stem, path)
+    return found
 
 
 def parse_experiment(text: str, path: Path) -> Experiment:
@@ -132,16 +143,6 @@ def parse_experiment(text: str, path: Path) -> Experiment:
         _lines=read.level_lines,
         _design_line=lines.line(("design",)),
     )
-
-
-def _shipped_paths() -> dict[str, Path]:
-    """Return the experiments of the catalogue, and those in the folders `catalog` of plug-ins."""
-    own = Path(str(resources.files(pgdrag.catalog)))
-    found: dict[str, Path] = {}
-    for folder in (own, *(place / "catalog" for place in registry.plugin_directories())):
-        for path in sorted(folder.glob("*.toml")):
-            found.setdefault(path.stem, path)
-    return found
 
 
 def _read(path: Path) -> Experiment:

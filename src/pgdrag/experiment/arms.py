@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pgdrag.english import cut, printable
 from pgdrag.errors import ConfError, ExperimentError, SettingError, UsageError
-from pgdrag.experiment import Experiment, load_experiment, shipped_experiments
+from pgdrag.experiment import Experiment, load_experiment, shipped_files
 from pgdrag.experiment.applicable import applicable, skipped_words
 from pgdrag.experiment.formats import Given, Place, Skipped, read_configuration
 from pgdrag.experiment.missing import HOW_TO_WRITE, unknown_arm
@@ -222,9 +222,9 @@ def _experiment_arm(text: str, settings: SettingsCatalog, scale: str | None) -> 
     try:
         experiment = load_experiment(name)
     except ExperimentError as error:
-        if Path(name).suffix == ".toml" or name in shipped_experiments():
+        if Path(name).suffix == ".toml" or name in shipped_files():
             raise
-        raise unknown_arm(text, settings, list(shipped_experiments())) from error
+        raise unknown_arm(text, settings, list(shipped_files())) from error
     rung = _rung(experiment.study(scale or experiment.default_scale), rung_name)
     return Arm(rung.name, rung.treatment.levels, experiment=experiment)
 
