@@ -434,7 +434,7 @@ class Journal:
             self._db.execute("COMMIT")
 
 
-def _written(kind: type, value: object) -> str:
+def _written(kind: type[Any], value: object) -> str:
     return adapter_of(kind).dump_json(value).decode()
 
 
