@@ -203,7 +203,7 @@ class Budget:
         return replace(trial, load=replace(load, budget_s=min(load.budget_s, longest_s)))
 
     def time_left(self, study: Study, left: Forecast, spent_s: float = 0.0) -> TimeLeft:
-        """Return how long the trials that are left take, within the budget; `spent_s` as of `fitted`."""
+        """Return how long the remaining trials take, within the budget; for `spent_s` see `fitted`."""
         least_s, most_s = self.experience.trials(study, left)
         if self._limit_s is None:
             return TimeLeft(least_s, most_s)

@@ -51,7 +51,7 @@ class TrialRunner(Protocol):
         ...
 
     def check(self, levels: Sequence[Level], workload: WorkloadSpec) -> list[Problem]:
-        """Return which levels, of one treatment, cannot be had here under a workload, and why."""
+        """Return which levels of one treatment cannot be applied here under a workload, and why."""
         ...
 
     def prepare(self, study: Study, listen: Listener) -> None:
@@ -248,7 +248,7 @@ class _Untestable:
         self._rungs = {rung.treatment.name for rung in study.rungs}
 
     def problems(self, treatment: Treatment) -> list[Problem]:
-        """Return why a treatment cannot be had at all; none where anything of it can.
+        """Return why nothing of a treatment can be applied; empty if any level can.
 
         Of a rung that is what it adds, of a treatment that the design made all that the baseline has not. A
         level that the design itself chose is what the trial is for: without it there is no number.

@@ -33,6 +33,6 @@ def has_password_in_command(text: str) -> bool:
 
 
 def without_passwords(text: str) -> str:
-    """Return a text in which *** stands for the passwords of connection strings and URIs."""
+    """Return a text with *** in place of the passwords of connection strings and URIs."""
     hidden = _KEYWORD.sub(rf"\1{_HIDDEN}", text)
     return _URI.sub(rf"\1{_HIDDEN}@", hidden)

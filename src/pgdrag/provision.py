@@ -86,7 +86,7 @@ class Provision:
         self._others.clear()
 
     def check(self, levels: Sequence[Level], workload: WorkloadSpec | None = None) -> list[Problem]:
-        """Return which levels, of one treatment, cannot be had here, and why.
+        """Return which levels of one treatment cannot be applied here, and why.
 
         Args:
             workload: what its levels are parameters of; without one, those are not checked.
@@ -317,7 +317,7 @@ class Provision:
         return frozenset(self._discarded)
 
     def discard(self, key: str) -> None:
-        """Delete a damaged snapshot and all copies of it, so that it is made anew; of one key only once.
+        """Delete a damaged snapshot and all copies of it, so that it is recreated; once per key.
 
         Whatever damages it a second time is no accident of the disk.
         """
@@ -345,7 +345,7 @@ def _remove(cluster: Cluster, log: TrialLog) -> None:
 
 
 def problems_of(levels: Sequence[Level], here: Here) -> list[Problem]:
-    """Return which levels cannot be had here, and why.
+    """Return which levels cannot be applied here, and why.
 
     A storage that cannot be had leaves the data on somebody's disk, where others need consent.
     """

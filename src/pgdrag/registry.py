@@ -57,7 +57,7 @@ def _subclasses(modules: tuple[ModuleType, ...], base: type[T]) -> dict[str, typ
 
 
 def registered_values(folder: str, kind: type[T], *, module: str = "") -> dict[str, T]:
-    """Return what is of a class in the modules of a folder and in plug-ins, by `name`; else as `registered`."""
+    """Return the instances of a class in the modules of a folder and in plug-ins, by `name`; otherwise like `registered`."""
     return dict(_values((*_modules(folder, module), *_plugin_modules()), kind))  # type: ignore[arg-type]
 
 

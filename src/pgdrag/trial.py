@@ -54,7 +54,7 @@ class ServerTrialRunner(Provision):
         return time.monotonic()
 
     def run(self, trial: Trial, listen: Listener) -> Result:
-        """Run one trial; on a dataset made anew once more where its snapshot turns out damaged."""
+        """Run one trial; once more on a recreated dataset if its snapshot turns out to be damaged."""
         before = self.discarded
         result = run_trial(trial, self, listen)
         if self.discarded != before:

@@ -129,7 +129,7 @@ class _Window:
             self.vacuums = ()
 
     def job(self, scale: int) -> dict[str, object]:
-        """Return what the driver is told."""
+        """Return the driver's job."""
         from pgdrag.workloads.pgbench import pgbench_job
 
         return pgbench_job(
@@ -149,7 +149,7 @@ class _Window:
         check_scripts(self.job(self.scale or 1))
 
     def plan(self, there: Server) -> _Plan:
-        """Return what would be done on a server; it is only looked at."""
+        """Return what would be done on a server; nothing is changed."""
         what = self._words(self._scale_on(there))
         return _Plan(_server_words(there), what, self.vacuums, self.load)
 

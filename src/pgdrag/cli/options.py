@@ -116,7 +116,7 @@ def command_group(help_: str) -> typer.Typer:
 
 
 def with_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options of each dataclass that one of its parameters is, in its place."""
+    """Replace each parameter of a command that is a dataclass by options, one for each of its fields."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: x for name, x in hints.items() if is_dataclass(x)}
     # Typer takes keyword parameters without a default as required, in whatever order.

@@ -149,7 +149,7 @@ def restore_leftovers() -> list[str]:
 
 @contextmanager
 def measuring(wait_s: float | None) -> Iterator[None]:
-    """Let no other pgdrag measure on this machine meanwhile; wait for one that does, if asked to.
+    """Keep other pgdrags on this machine from measuring; wait for one that already does, if asked to.
 
     Raises:
         UsageError: another one is measuring, and still after waiting.

@@ -1,4 +1,4 @@
-"""How is a plan printed: before a run, and in the place of one (`--dry-run`)?"""
+"""How is a plan printed: before a run, and instead of one (`--dry-run`)?"""
 
 from __future__ import annotations
 

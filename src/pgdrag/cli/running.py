@@ -56,7 +56,7 @@ def planned(
     left: Forecast | None = None,
     done: Sequence[Result] = (),
 ) -> Plan:
-    """Return what a study would do here; arguments as of `plan_of`.
+    """Return what a study would do here; for the arguments see `plan_of`.
 
     Args:
         done: results of a run that is to be resumed.

@@ -73,7 +73,7 @@ def open_session(
     *,
     role: str | None = None,
 ) -> T:
-    """Return what `prepare` makes of a further session of the collectors' own, which is closed where it fails.
+    """Open another session for a collector, and return what `prepare` returns for it; the session is closed if that fails.
 
     Args:
         role: whose it is, where it runs what the workload sends: see `role_of_looks`.

@@ -161,7 +161,7 @@ class Look:
 
 
 class Looker:
-    """Looks at the same tables again and again, at as many of their pages as the time allows.
+    """Samples the same tables repeatedly, as many of their pages as the time allows.
 
     Attributes:
         connection: a session of its own.

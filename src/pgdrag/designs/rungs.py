@@ -99,7 +99,7 @@ class RungsFinding(DesignFinding):
         return self.to_baseline.get(rung)
 
     def step(self, rung: str) -> Comparison | None:
-        """Return a rung against the one that it stands upon, with the noise of all trials."""
+        """Return a rung against the one that it builds upon, with the noise of all trials."""
         return self.to_previous.get(rung)
 
 

@@ -77,7 +77,7 @@ class ProgressLine(_Line):
 
 
 class WarmingLine(_Line):
-    """One interval of the warm-up, for whoever watches."""
+    """One interval of the warm-up, for progress only."""
 
     type: Literal["warming"]
     t_s: float

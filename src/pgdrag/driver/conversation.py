@@ -77,7 +77,7 @@ def conversation(
     confined: Confined | None = None,
     starts_programs: bool = False,
 ) -> Iterator[Conversation]:
-    """Start the driver and tell it its job; whoever leaves the block in the middle of it ends it.
+    """Start the driver and send it its job; leaving the block before the end stops it.
 
     Args:
         confined: where the driver, and what it starts, is a client of a throw-away cluster and nothing more.
@@ -135,7 +135,7 @@ class Conversation:
             self._process.stdin.flush()
 
     def until(self, kind: type[L], timeout_s: float, note: Listener = ignore) -> L:
-        """Return the next line of a kind; the lines up to it are told to those who listen.
+        """Return the next line of a kind; the lines before it go to the listeners.
 
         Raises:
             DriverError: the driver ended before it, with its own error or without a word, broke

@@ -1,4 +1,4 @@
-"""How is the load driver told what to do, and what does it answer?
+"""How does the load driver get its job, and what does it answer?
 
 The only place that writes the driver's jobs (docs/reference/driver-contract.md); what it may answer
 is in `contract`, and its process in `conversation`.
@@ -265,7 +265,7 @@ class Driver:
 
 
 class Watching:
-    """A watch under way. What it says is read meanwhile, so that it never waits for a reader."""
+    """A running watch. Its output is read in the background, so that it never waits for a reader."""
 
     def __init__(self, talk: Conversation) -> None:
         self._talk = talk

@@ -1,4 +1,4 @@
-"""What does a trial tell of its progress: its phases, its warnings and its throughput?"""
+"""How does a trial report its progress: its phases, its warnings and its throughput?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does an experiment file ask for? It is read, checked as far as no server is needed, and told.
+"""What does an experiment file ask for? It is read here, and checked as far as that needs no server.
 
 The file's model is in `model`, the way from its tables to studies in
 `reader`, the words for what is wrong in `mistakes`. Everything that can be

@@ -59,7 +59,7 @@ class CheckedLevel:
 
 @dataclass(frozen=True)
 class CheckedProblem:
-    """Why a level cannot be had; a mistake can be had nowhere."""
+    """Why a level cannot be applied here; if it is a mistake, nowhere."""
 
     file: str
     line: int

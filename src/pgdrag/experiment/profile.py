@@ -26,7 +26,7 @@ _BELONGS = {
 
 
 def load_profile(load: LoadTable, at: KeyPath) -> tuple[LoadProfile, list[Mistake]]:
-    """Return the profile that a table comes to, and what is wrong with it.
+    """Return the profile that a table describes, and what is wrong with it.
 
     Args:
         at: where the table stands in the file.

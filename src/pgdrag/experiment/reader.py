@@ -77,7 +77,7 @@ class ReadExperiment:
 
 
 def read_document(document: dict[str, Any], lines: KeyLines, path: Path) -> ReadExperiment:
-    """Return what a document comes to; the document itself is made plain on the way.
+    """Return the experiment that a document describes; short forms in the document are expanded in place.
 
     Raises:
         ExperimentError: it cannot be run; with every mistake that could be found.

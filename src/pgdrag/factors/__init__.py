@@ -38,7 +38,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a level cannot be had here.
+    """Why a level cannot be applied here.
 
     Attributes:
         is_mistake: True: nobody could run this (a typo, a value out of every range); False: only

@@ -64,7 +64,7 @@ class Disk:
         return (self, *self.below) if attribute in _OF_EVERY_LAYER else self.below
 
     def files(self, attribute: str) -> tuple[Path, ...]:
-        """Return the files of an attribute, wherever it has its effect."""
+        """Return the files of an attribute on all devices where it has an effect."""
         if attribute == READ_AHEAD:
             return self.readers()
         return tuple(disk.queue / attribute for disk in self.tuned_by(attribute))

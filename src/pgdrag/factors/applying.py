@@ -1,4 +1,4 @@
-"""How is a treatment put in force on a cluster, read back, and undone, whatever happens meanwhile?"""
+"""How is a treatment applied to a cluster, read back, and undone, whatever happens in between?"""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class BlockDevice(KernelFiles):
         return _without_consent(level, lacking, disk) if lacking else None
 
     def batches(self, cluster: Cluster, levels: Mapping[str, str]) -> Iterable[Batch]:
-        """Return the scheduler first, since it sets others anew; these are put back after it."""
+        """Return the scheduler first, since setting it resets others; these are restored after it."""
         disk = disk_under(cluster.data_directory)
         assert not isinstance(disk, str), disk
         left = {name: Writing(name, value, disk.files(name)) for name, value in levels.items()}

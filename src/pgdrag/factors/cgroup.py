@@ -119,7 +119,7 @@ class Cgroup(Factor):
         return ""
 
     def undo(self, cluster: Cluster) -> None:
-        """Let whoever is in the groups out, and remove them."""
+        """Move all processes out of the groups, and remove them."""
         cluster.control_groups = ()
         for group in reversed(self._groups):
             UndoJournal.open().restore(group.noted)

@@ -82,7 +82,7 @@ class KernelFiles(Factor):
         """Return what to write, in order."""
 
     def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
-        """Return what this kernel lacks, or only root may, and mistakes where they can be told."""
+        """Return what this kernel lacks or only root may set, and mistakes where they can be recognised."""
         return [problem for level in levels if (problem := self.problem(level, here)) is not None]
 
     def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
@@ -117,7 +117,7 @@ class KernelFiles(Factor):
         return bool(self._noted)
 
     def note(self, writing: Writing, shown: str) -> str:
-        """Return what is to be said of a value that reads back otherwise than it was asked for."""
+        """Return a note on a value that reads back differently from what was asked for."""
         return f"the kernel shows {shown} instead of {writing.value}"
 
     def _apply(self, batch: Batch, journal: UndoJournal) -> None:
@@ -210,7 +210,7 @@ def is_number(text: str) -> bool:
 
 
 def unwritable_value(level: Level, what: str, now: str) -> Problem | None:
-    """Return why a value can be had in no kernel: it is no line, or no number where numbers stand."""
+    """Return why no kernel accepts a value: it is not one line, or not a number where numbers are expected."""
     value = level.value.strip()
     if not value or not value.isprintable():
         return Problem(level, True, f'{what} cannot be "{level.value!r}"', "Write one line.")

@@ -96,7 +96,7 @@ class MemoryBalloon(Factor):
 
 
 class Balloon:
-    """A process that holds memory: it ends with this one, and is the first that the kernel ends for want of memory.
+    """A process that holds memory: it ends with this one, and is the first that the kernel kills if memory runs out.
 
     Attributes:
         held_bytes: what it has locked.

@@ -66,7 +66,7 @@ class TransparentHugepage(KernelFiles):
         return unwritable_value(level, what, shown_value(path)) or untouchable(level, what, [path])
 
     def batches(self, cluster: Cluster, levels: Mapping[str, str]) -> Iterable[Batch]:
-        """Return each by itself; what switches huge pages on or off has the kernel reserve memory anew."""
+        """Return each by itself; switching huge pages on or off makes the kernel reserve memory again."""
         for name, value in sorted(levels.items()):
             path = ROOT / name
             writing = Writing(name, value, (path,))

@@ -39,7 +39,7 @@ class TreatmentAnalysis(Generic[F]):
 
 @dataclass(frozen=True)
 class RunAnalysis(Generic[F]):
-    """A question asked of all treatments of a run together; attributes as of `TreatmentAnalysis`.
+    """A question about all treatments of a run together; for the attributes see `TreatmentAnalysis`.
 
     Attributes:
         words: returns what a finding adds to the answer of the run, in sentences; by default nothing.

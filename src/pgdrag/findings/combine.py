@@ -189,7 +189,7 @@ def measured_if_numbered(result: Result) -> Measurement | None:
 
 
 def rate_of(result: Result, measured: Measurement) -> TrialRate:
-    """Return what one window tells of throughput, and whether it ended with its last commit."""
+    """Return the throughput of one window, and whether it ended with its last commit."""
     load, committed = result.trial.load, measured.total.committed
     changes_s, span = load.changes_s, held_span(result, measured)
     # Where the horizon is let go within the window, it is of two parts or three.

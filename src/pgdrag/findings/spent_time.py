@@ -126,7 +126,7 @@ class SessionTime:
 
     @property
     def finest(self) -> tuple[SpentTime, ...]:
-        """What people are told: components where they are known."""
+        """What is shown: components where they are known."""
         return self.components or self.parts
 
 

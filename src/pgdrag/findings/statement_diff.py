@@ -10,7 +10,7 @@ from pgdrag.model.recordings import StatementUse
 
 @dataclass(frozen=True)
 class StatementShare:
-    """What one statement comes to for each committed transaction.
+    """What one statement costs per committed transaction.
 
     Attributes:
         time_s: in execution, and in planning where that is tracked.

@@ -235,7 +235,7 @@ class Findings:
 
     @property
     def is_cumulative(self) -> bool:
-        """Each rung stands upon the ones before it."""
+        """Each rung builds upon the ones before it."""
         return self.run.study.is_cumulative
 
     @property

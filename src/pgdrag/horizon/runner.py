@@ -316,7 +316,7 @@ class AgeWatch:
         return found is not None and found.wanted != 0 and found.is_held
 
     def sample(self) -> Age | None:
-        """Take a sample; None if a hold was made or released meanwhile, or the server does not answer."""
+        """Take a sample; None if a hold began or ended during it, or the server does not answer."""
         claimed = self._claimed()
         found = self._read(claimed)
         if found is None or self._claimed() != claimed:

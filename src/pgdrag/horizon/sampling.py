@@ -143,7 +143,7 @@ class HolderSample:
 
     @property
     def who(self) -> str:
-        """Which one it is, whatever it does meanwhile: "session 4711"."""
+        """Which one it is, independent of what it does: "session 4711"."""
         called = {"prepared": "prepared transaction", "slot": "replication slot"}
         return f"{called.get(self.object_type, self.object_type)} {self.name}"
 

@@ -1,4 +1,4 @@
-"""Waits for the end of the pgdrag that started it; pgdrag itself clears up then, started anew.
+"""Waits for the end of the pgdrag that started it, and then starts a pgdrag that cleans up.
 
 This is a script, not a module of the package: `python -I -S _guardian_process.py PID` imports nothing but
 what every Python has loaded, so that waiting for days costs a few MB of memory and no processor time.

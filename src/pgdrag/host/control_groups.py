@@ -350,7 +350,7 @@ LIMITS: Mapping[str, type[Limit]] = {
 
 
 def first_writes(controller: str, version: Version, around: Path) -> list[Write]:
-    """Return what a new group in `around` must be told before anything enters it, to set limits of a controller.
+    """Return what must be written to a new group in `around` before a process enters it, to set limits of a controller.
 
     Raises:
         OSError: the group around it does not tell.

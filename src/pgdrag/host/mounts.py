@@ -53,7 +53,7 @@ SUPER_CHOICES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Mount:
-    """A file system in its place.
+    """A mounted file system.
 
     Attributes:
         source: what is mounted: a device, or a word where there is none.
@@ -126,7 +126,7 @@ def choice_of(option: str) -> str:
 
 
 def is_of_mount(option: str) -> bool:
-    """Whether an option is of a mount whatever its file system: such can always be changed by remount."""
+    """Whether an option belongs to a mount of any file system, so that a remount can always change it."""
     return choice_of(option) in {**MOUNT_CHOICES, **SUPER_CHOICES}
 
 

@@ -63,7 +63,7 @@ _taken: tuple[int, ServerUser, socket.socket] | None = None
 
 
 def server_user() -> ServerUser | None:
-    """The user that servers run as, or None when that is whoever runs pgdrag.
+    """The user that servers run as; None: the user who runs pgdrag.
 
     PostgreSQL refuses to run as root. For root: $PGDRAG_SERVER_USER, else one of pgdrag's own, the same for the
     life of this process. Where a container has room for none, `nobody`.

@@ -116,7 +116,7 @@ def run(
     text: str = "",
     environment: Mapping[str, str] | None = None,
 ) -> Ran:
-    """Run a program to its end with `text` on its standard input, and `environment` as of `spawn`.
+    """Run a program to its end with `text` on its standard input; for `environment` see `spawn`.
 
     Raises:
         ServerError: it cannot be executed, or did not end within `timeout_s` (it is killed then).

@@ -1,4 +1,4 @@
-"""Could another user put something else in the place of a directory, after it was looked at?
+"""Could another user replace a directory after it was checked?
 
 Whoever may write to a directory may rename what is in it, so each directory on the way counts, not the
 last one alone.

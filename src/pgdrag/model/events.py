@@ -1,4 +1,4 @@
-"""What is going on? The events that a run tells whoever listens: a terminal, a test, a page."""
+"""What is happening? The events that a run sends to its listener: a terminal, a test, a page."""
 
 from __future__ import annotations
 

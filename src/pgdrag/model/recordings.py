@@ -307,7 +307,7 @@ class UpdateLook(Recording):
 
     @property
     def buffers(self) -> int:
-        """All blocks that it looked at, each as often as it did."""
+        """All accesses to blocks."""
         return self.buffers_hit + self.buffers_read
 
 

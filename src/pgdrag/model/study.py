@@ -180,7 +180,7 @@ class Study:
 
     @property
     def is_cumulative(self) -> bool:
-        """Each rung stands upon the ones before it."""
+        """Each rung builds upon the ones before it."""
         kind = all_designs().get(self.design)
         return kind is not None and kind.is_cumulative
 

@@ -94,7 +94,7 @@ def nothing_committed(findings: Findings, rung: TreatmentFinding) -> str:
 
 
 def committed_in_middle(findings: Findings, rung: TreatmentFinding) -> int:
-    """Return the transactions of the trial that the rung's recordings are of."""
+    """Return the committed transactions of the trial from which the rung's recordings come."""
     for result in findings.run.results:
         if result.trial.number == rung.middle_trial and result.measurement is not None:
             return result.measurement.total.committed

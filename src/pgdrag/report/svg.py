@@ -127,7 +127,7 @@ def plot(y: float, height: float, inner: str) -> str:
 
 
 def legend(entries: Sequence[tuple[str, str]]) -> list[str]:
-    """Return squares of these classes with what each stands for, three in a row: what a phone is wide."""
+    """Return squares of these classes with their meanings, three in a row, as fits the width of a phone."""
     parts, left = [], 0.0
     for at, (kind, words) in enumerate(entries):
         left = left if at % 3 else 0.0

@@ -1,4 +1,4 @@
-"""Which points of a long series stand for all, so that a file stays small and no extreme is lost?
+"""Which points of a long series are kept, so that a file stays small and no extreme is lost?
 
 Nothing is smoothed, here or anywhere in the report: a trailing mean or median draws waves where there
 is only noise, moves each peak to a later time, and lets two quantities that have nothing in common

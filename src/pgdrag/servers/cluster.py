@@ -383,7 +383,7 @@ class Cluster(Postmaster):
 
     @property
     def own_target(self) -> Target:
-        """The same for the driver's own looks at the server, as pgdrag's own superuser."""
+        """The same for the driver's own queries, as pgdrag's own superuser."""
         return replace(self.target, user=self.superuser)
 
     def over_tcp(self, target: Target) -> Target:

@@ -76,7 +76,7 @@ KNOWN: Mapping[str, Mapping[str, Value]] = {
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """Return options as a shell would split them; which options they are is not looked at.
+    """Return options as a shell would split them, without checking which they are.
 
     Raises:
         UsageError: a quote is not closed.

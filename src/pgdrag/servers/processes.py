@@ -132,7 +132,7 @@ class Postmaster:
         return method
 
     def end_everything(self) -> None:
-        """End what the stopped server and its clients forked, wherever that went."""
+        """End all processes that the stopped server and its clients forked."""
         assert not self.is_running(), "it is stopped first"
         if self._place is None:
             return  # it never ran

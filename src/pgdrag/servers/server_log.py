@@ -34,7 +34,7 @@ _DAMAGED_SQLSTATES = frozenset({"XX001", "XX002"})  # data_corrupted, index_corr
 
 
 def damage(texts: Iterable[tuple[str, str | None]]) -> str:
-    """Return the first line that tells of a missing or torn file of the dataset; "" where none does.
+    """Return the first line that reports a missing or torn file of the dataset; "" if none does.
 
     Args:
         texts: words of a server or of the driver, or a log's tail, each with the SQLSTATE, if it has one.
@@ -50,7 +50,7 @@ def damage(texts: Iterable[tuple[str, str | None]]) -> str:
 
 
 def is_full_disk(text: str) -> bool:
-    """Whether words of a server, a tool or the driver, or a log's tail, tell of a full file system.
+    """Whether a message of a server, a tool or the driver, or the end of a log, reports a full file system.
 
     Shared memory has limits of its own, which are the treatment's doing. PostgreSQL reports both as
     SQLSTATE 53100 and with the same words, so that only the rest of the line tells them apart.
@@ -82,7 +82,7 @@ class ServerLog:
         return sum(map(foreign_bytes, self.directory.glob(f"{LOG_NAME}*")))
 
     def mark_start(self) -> None:
-        """From here on `tail` and `refusal` tell of a new start."""
+        """From now on, `tail` and `refusal` cover a new start."""
         self._marks = {path: foreign_bytes(path) for path in self._files()}
 
     def tail(self, lines: int) -> str:

@@ -69,7 +69,7 @@ class Storage:
         self.notes: tuple[str, ...] = ()
 
     def refuse_spoilt(self) -> None:
-        """Raise `ScratchDeviceError` where no trial can be measured on it; a disk is not looked at."""
+        """Raise `ScratchDeviceError` if no trial can be measured on it; only a scratch device is checked."""
 
 
 class ScratchDevice(Storage):

@@ -33,7 +33,7 @@ class TcpAccess:
 
     @property
     def hba(self) -> str:
-        """The whole pg_hba.conf: by socket as ever, by TCP this role with its password and nobody else."""
+        """The whole pg_hba.conf: by socket everybody, by TCP only this role with its password."""
         return (
             "local all all trust\n"
             "local replication all trust\n"

@@ -122,7 +122,7 @@ class Fit:
         return None if found is None else found.comparison()
 
     def part(self, part: Weights, whole: Weights, *, confidence: float = 0.95) -> Interval | None:
-        """Estimate which part one contrast is of another; None where the other could be 0.
+        """Estimate the ratio of one contrast to another; None where the other could be 0.
 
         Source: Fieller 1954, for two estimates that depend on each other.
         """

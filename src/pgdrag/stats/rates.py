@@ -49,7 +49,7 @@ class Trend:
 
 @dataclass(frozen=True)
 class TrialRate:
-    """What one trial tells of throughput.
+    """The throughput of one trial.
 
     Attributes:
         block: which trials ran close together.

@@ -50,7 +50,7 @@ class ExperimentConformance:
     def test_the_baseline_is_first_and_every_rung_stands_on_the_one_below(
         self, experiment: Experiment
     ) -> None:
-        """A rung changes what it names and nothing else, upon the rung below or upon the baseline."""
+        """A rung changes what it names and nothing else, on top of the rung below or of the baseline."""
         for study in studies(experiment):
             baseline, *rungs = study.rungs
             assert baseline.added == ()

@@ -88,7 +88,7 @@ class FactorConformance:
 
 
 def kind_of(example: Example) -> type[Factor]:
-    """Return the class that an example is of."""
+    """Return the factor class of an example."""
     return all_factors()[example.level.kind]
 
 

@@ -1,4 +1,4 @@
-"""What must every format of settings do, wherever its settings stand? A suite for pytest.
+"""What must every format of settings do, wherever its settings are? A suite for pytest.
 
 Subclass it in a test module; it asks for one fixture::
 

@@ -138,7 +138,7 @@ class SimulatedTrialRunner:
         self._is_loaded = True
 
     def run(self, trial: Trial, listen: Listener) -> Result:
-        """Return what the truth makes of a trial."""
+        """Return the result of a trial under the planted truth."""
         listen(PhaseStarted("measure", trial.load.measure_s))
         if fault := self._faults.pop(trial.number, None):
             raise fault
@@ -369,7 +369,7 @@ def record_of(study: Study, results: Sequence[Result]) -> RunRecord:
 def simulated_ladder(
     *factors: str, replicates: int = 1, baseline_repeats: int = 1, budget_s: float = 60.0
 ) -> Study:
-    """Return a ladder of one rung a factor: "R1" adds the first, and so on, upon "R0"."""
+    """Return a ladder with one rung per factor: on top of "R0", "R1" adds the first, "R2" the second, and so on."""
     rungs = [Rung("R0", "as it is", Treatment("R0"))]
     for number, name in enumerate(factors, start=1):
         level = Level("setting", name, "on")

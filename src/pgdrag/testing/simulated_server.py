@@ -234,7 +234,7 @@ class SimulatedHold:
         return 1 + self.cost_per_s * self.length_s * left
 
     def recordings(self, samples: Sequence[Sample]) -> Recordings:
-        """Return what the factor and collectors would tell of it: the hold, the horizon's age and what it costs."""
+        """Return what the factor and collectors would record: the hold, the horizon's age and what it costs."""
         times = tuple(one.t_s for one in samples)
         ages: list[float] = []
         dead: list[float] = []

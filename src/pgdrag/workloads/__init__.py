@@ -1,4 +1,4 @@
-"""What do the clients do? One file a workload: what the driver is told, its dataset, its checks.
+"""What do the clients do? One file per workload: the driver's job, the dataset, the checks.
 
 A workload is a value: its parameters (a pydantic model, so that an experiment file's mistakes are
 named) and pure functions of them. The load driver does the work, unless a workload overrides how its
@@ -182,7 +182,7 @@ class Workload(BaseModel, ABC):
         return driver.driving(target, self.job(), load, seed=seed, listen=listen)
 
     def sends(self, driver: Driver, *, seed: int) -> tuple[Example, ...]:
-        """Return what its transactions send, so that the server's plans for it can be looked at.
+        """Return the statements of its transactions, so that the server's plans for them can be inspected.
 
         Raises:
             DriverError: the driver cannot tell.

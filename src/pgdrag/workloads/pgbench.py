@@ -117,7 +117,7 @@ class Pgbench(Workload):
 
     @classmethod
     def words(cls, parameters: Mapping[str, object]) -> str:
-        """Return the parameters with the scripts' names in the place of their texts."""
+        """Return the parameters, with the scripts' names instead of their texts."""
         scripts = parameters.get("scripts")
         if not isinstance(scripts, list):
             return super().words(parameters)

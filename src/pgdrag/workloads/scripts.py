@@ -151,7 +151,7 @@ def any_script(option: str, directory: Path) -> Script:
 
 
 def with_own_names(scripts: Sequence[Script]) -> tuple[Script, ...]:
-    """Return the scripts with different names: `a.sql`, `a.sql (2)`; transactions are told by them.
+    """Return the scripts with distinct names: `a.sql`, `a.sql (2)`; transactions are named after them.
 
     Raises:
         UsageError: no script has a weight over 0.

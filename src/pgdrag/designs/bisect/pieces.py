@@ -113,7 +113,7 @@ class Piece:
 
     @property
     def worth(self) -> float:
-        """Gain, discounted where it stands for many settings of which some may not be needed."""
+        """Gain, discounted where it covers many settings, some of which may not be needed."""
         scale = math.pow(_DENSITY, math.log2(len(self.members)))
         return self.gain * scale * (_JOINT_WORTH if self.is_joint and not self.is_final else 1.0)
 

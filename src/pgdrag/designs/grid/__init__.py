@@ -146,7 +146,7 @@ class GridFinding(DesignFinding):
 
 
 class Grid(OneBlock):
-    """Every combination once a block, upon the baseline; the laboratory adds replicates.
+    """Every combination once per block, on top of the baseline; the laboratory adds replicates.
 
     Without levels of its own it crosses the factors that the rungs add: each as the baseline has it, and
     as each rung has it. More combinations than 256 are cut off at the last factors, which then stay as

@@ -1,4 +1,4 @@
-"""What does each step add, when the steps are taken one upon the other, in the order given?
+"""What does each step add, when each is taken on top of the ones before it, in the given order?
 
 What a step adds depends on the steps before it. A ladder can therefore be asked to take each of its changes
 alone as well, and to leave each out of the whole: those trials stand in the same blocks as the rungs. Many
@@ -50,7 +50,7 @@ class LadderParameters(RungsParameters):
 
 @dataclass(frozen=True)
 class RungChange:
-    """What one step of a ladder is to the whole, looked at in three ways.
+    """What one step of a ladder contributes to the whole, compared in three ways.
 
     Attributes:
         rung: name of the rung that takes it.

@@ -33,7 +33,7 @@ Said = Given | Skipped | Mended
 
 @dataclass(frozen=True)
 class Configuration:
-    """What a file comes to.
+    """What a file contains.
 
     Attributes:
         format: how the format is called in messages.

@@ -34,7 +34,7 @@ class ServiceFormat(DocumentFormat):
         return ""
 
     def why_not(self, element: Entry) -> str:
-        """Return why a parameter sets nothing that can be had elsewhere, or ""."""
+        """Return why a parameter sets nothing that applies elsewhere, or ""."""
         return ""
 
     def has_settings(self, document: Entry) -> bool:

@@ -27,7 +27,7 @@ spec:
     path = ("spec", "postgresql", "parameters")
 
     def settings(self, document: Entry) -> Iterator[Given | Skipped]:
-        """Yield the parameters, and the list of libraries as the setting that the operator makes of it."""
+        """Yield the parameters, and the list of libraries as the setting into which the operator turns it."""
         yield from parameters(document.get(*self.path))
         libraries = document.get("spec", "postgresql", "shared_preload_libraries")
         names = [] if libraries is None else [x.text for x in libraries.elements() if x.text]

@@ -174,7 +174,7 @@ def _rates(series: Series, whole: Sequence[Sample]) -> Values:
 
 
 def window_of(ends_s: Sequence[float]) -> int:
-    """Return how many intervals a trailing median is of, from when they end."""
+    """Return over how many intervals a trailing median is taken, from the times at which they end."""
     if len(ends_s) > HOUR_VALUES and ends_s[-1] >= AS_PUBLISHED_FROM_S:
         return HOUR_VALUES
     return max(round(WINDOW_SHARE * len(ends_s)), 1)

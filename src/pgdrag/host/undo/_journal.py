@@ -319,7 +319,7 @@ def take_warnings() -> list[str]:
 
 
 def close_journals() -> None:
-    """Undo this process's changes, and print what could not be undone and nobody was told."""
+    """Undo this process's changes, and print failures that were not reported before."""
     for journal in list(_opened.values()):
         journal.close()
 

@@ -32,7 +32,7 @@ class MadeFile(Change):
         require_own_name(self.path)
 
     def restore(self, *, overwrite: bool) -> RestoreResult:
-        """Delete it, unless others can put another file in its place."""
+        """Delete it, unless others can replace it."""
         path = Path(self.path)
         try:
             if who := who_may_swap(path.parent):

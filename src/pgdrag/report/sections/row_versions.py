@@ -169,7 +169,7 @@ class _LookedAt:
 
     @property
     def by_update(self) -> dict[str, list[UpdateLook]]:
-        """The looks at each update, by its text."""
+        """The samples of each update, by its text."""
         found: dict[str, list[UpdateLook]] = {}
         for look in self.recordings.of(UpdateLook):
             found.setdefault(look.query, []).append(look)
