@@ -70,7 +70,7 @@ class TrialRunner(Protocol):
 def run_experiment(
     run_id: str, bench: TrialRunner, journal: Journal, listen: Listener = ignore
 ) -> RunRecord:
-    """Run, or go on with, a run that the journal knows, and return it with all its results.
+    """Run, or continue, a run that the journal knows, and return it with all its results.
 
     Raises:
         Interrupted: Ctrl-C or SIGTERM; what was measured is in the journal.

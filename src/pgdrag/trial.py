@@ -163,7 +163,7 @@ def _driving(
 
 
 class _Collecting:
-    """Every collector that looks at a trial, on a connection of their own."""
+    """All collectors of a trial, on a connection of their own."""
 
     def __init__(self, trial: Trial, workload: Workload, driver: Driver) -> None:
         self.started_unix_s = self._finished_unix_s = 0.0

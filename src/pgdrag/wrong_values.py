@@ -1,4 +1,4 @@
-"""What is wrong with a value that pydantic refuses, in words that a message can go on with?"""
+"""What is wrong with a value that pydantic refuses, as a clause for a message?"""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NOT_OF_VALUE = frozenset({"too_short", "string_too_short", "pairs", "steps"})
 
 
 def wanted(details: ErrorDetails, forms: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return what is wrong with a value, to go on a sentence: ` must be at least 1, not 0`.
+    """Return what is wrong with a value, to complete a sentence: ` must be at least 1, not 0`.
 
     Args:
         forms: what texts are made of that a pattern matches, by the pattern.

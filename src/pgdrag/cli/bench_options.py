@@ -150,7 +150,7 @@ class ServerOptions:
         return server
 
     def named(self) -> Server:
-        """Return the server, to look at and no more."""
+        """Return the server, to be read only."""
         from pgdrag.cli.server_argument import named_server
 
         if self.dsn is not None and self.dbname is not None:

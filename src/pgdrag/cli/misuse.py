@@ -52,7 +52,7 @@ _OTHER_COMMANDS = {"help": "--help", "version": "--version"}
 
 
 def is_help(error: Any) -> bool:
-    """Tell whether it is the help of a group of commands, none of which was named."""
+    """Tell whether it is the help of a group, shown because no command was named."""
     return type(error).__name__ == "NoArgsIsHelpError"
 
 

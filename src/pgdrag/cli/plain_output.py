@@ -62,7 +62,7 @@ def lost_output() -> OSError | None:
 
 
 class _Output(io.FileIO):
-    """An output that remembers why it could not be written: the error alone does not say of which file it is."""
+    """An output that remembers why it could not be written, since the error alone does not name the file."""
 
     def write(self, data: Buffer, /) -> int:
         try:
@@ -97,7 +97,7 @@ def json_text(value: object) -> str:
 
 
 def print_json(value: object) -> None:
-    """Print a value as `json_text` has it."""
+    """Print a value as JSON, see `json_text`."""
     print_document(json_text(value))
 
 

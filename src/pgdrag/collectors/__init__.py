@@ -61,7 +61,7 @@ __all__ = [
 
 
 class Observer:
-    """What a collector may look at: the cluster, and one connection of the collectors' own.
+    """What a collector may use: the cluster, and a connection that all collectors share.
 
     The connection is in autocommit mode: a transaction left open would hold the horizon back and
     change what is measured. The first query sets up the session, see `_SESSION`.

@@ -35,7 +35,7 @@ class Window:
 
 
 class Unseen(Exception):
-    """Something cannot be observed here; its text is the reason, as `Observation.missing` has it."""
+    """Something cannot be observed here; its text is the reason, for `Observation.missing`."""
 
     @property
     def reason(self) -> str:
@@ -165,7 +165,7 @@ def total(
 
 
 def of_kind(amounts: Amounts, kind: str) -> dict[str, float]:
-    """Of amounts named "KIND X" return those of one kind, by X."""
+    """Return the amounts named "KIND X" of one kind, by X."""
     prefix = f"{kind} "
     return {
         name.removeprefix(prefix): amount

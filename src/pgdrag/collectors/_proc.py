@@ -96,7 +96,7 @@ class ByKind:
     def add(
         self, at_s: float, accounts: Mapping[int, Account], kind: Callable[[int], str | None]
     ) -> None:
-        """Note a look at every living process; `kind` returns None of one that does not say it yet."""
+        """Record a sample of every living process; `kind` returns None for one whose kind is not known yet."""
         if not self.times_s:
             self._first = dict(accounts)
         self.times_s.append(at_s)

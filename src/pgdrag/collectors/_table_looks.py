@@ -199,7 +199,7 @@ class Looker:
         self._reader.query(QUIET)
 
     def look(self) -> Look:
-        """Look at the tables that the workload has updated most, which stay the same once there are any.
+        """Sample the tables that the workload has updated most; once chosen they stay the same.
 
         Raises:
             Unseen: there is none, or the server refused.

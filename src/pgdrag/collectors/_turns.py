@@ -1,4 +1,4 @@
-"""What do the collectors cost? They sample and pause in turns within one window, while the load goes on.
+"""What do the collectors cost? They sample and pause in turns within one window, under a constant load.
 
 Neighbouring turns share sessions, caches and the state of the machine, so they differ far less than
 trials do. Four turns make a block: sample, pause, pause, sample, or the reverse, at random; so a steady
@@ -35,7 +35,7 @@ class Turns:
         self._ended_unix_s = unix_s
 
     def looks(self, elapsed_s: float) -> bool:
-        """Tell whether collectors look at that moment."""
+        """Tell whether the collectors sample at that moment."""
         at = int(elapsed_s / TURN_S)
         while len(self._drawn) <= at:
             self._drawn += self._random.choice(_PATTERNS)

@@ -210,7 +210,7 @@ def require_track_counts(observer: Observer) -> None:
 
 
 def require_sight_of_others(observer: Observer, what: str) -> None:
-    """Refuse to look at what others do with rights that would show it as nothing.
+    """Refuse to observe other sessions with a role to which they would look idle.
 
     Raises:
         Unseen: the role is neither a superuser nor a member of pg_read_all_stats.
@@ -246,7 +246,7 @@ def _other_sessions(observer: Observer) -> frozenset[int]:
 
 
 def _wait_for_end(observer: Observer, before: frozenset[int]) -> int:
-    """Wait until all sessions but those of before have ended; the answer is how many have not."""
+    """Wait until all sessions except those of before have ended; return how many have not."""
 
     def left() -> frozenset[int]:
         sessions = attempt(lambda: _other_sessions(observer))

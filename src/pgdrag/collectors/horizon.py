@@ -26,7 +26,7 @@ _SAME_S = 0.5  # two looks at one transaction do not disagree by more on when it
 
 @dataclass
 class Holding:
-    """A holder as it was last seen, and since when it has held: where it does not say, since first seen.
+    """A holder as it was last seen, and since when it has held: if that is not shown, since it was first seen.
 
     Attributes:
         began_unix_s, seen_unix_s: by this machine's clock.

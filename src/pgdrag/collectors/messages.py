@@ -114,7 +114,7 @@ class Messages(LogCollector):
         return {"log_bytes": size}
 
     def afterwards(self, observer: Observer) -> None:
-        """Read the log, which is then known to have come to its end, and look at its size."""
+        """Read the log, which is complete now, and its size."""
         super().afterwards(observer)
         attempt(lambda: self.read(observer))
 

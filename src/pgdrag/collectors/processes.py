@@ -344,7 +344,7 @@ class Schedule(Collector):
         }
 
     def _unseen_s(self, kind: str) -> float:
-        """What processes of a kind took between the last look at them and their end."""
+        """What processes of a kind used between their last sample and their end."""
         whole_ns = {one: life["cpu_ns"] for one, life in self._by_kind.ended.items()}
         all_ns = sum(whole_ns.values())
         unseen_s = max(self._ended_s[-1] - self._ended_s[0] - all_ns * _NS, 0.0)

@@ -208,7 +208,7 @@ class Strips:
             self._every *= 2
 
     def chosen(self, window: Window) -> list[PageStrip | HotChain]:
-        """Return those of a few moments, evenly spread: the first and the last among them."""
+        """Return the strips of a few moments, evenly spread, including the first and the last."""
         is_last_kept = self._kept[-1:] == [self._last]
         moments = self._kept if is_last_kept else [*self._kept, self._last]
         return [

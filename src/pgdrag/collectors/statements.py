@@ -178,7 +178,7 @@ class _View:
 
 @contextmanager
 def _view(observer: Observer, database: int) -> Iterator[_View]:
-    """Yield the view, over a session in the database that has it.
+    """Yield the view, through a session in the database that contains it.
 
     Raises:
         Unseen: the extension's objects are missing, and cannot be made.

@@ -101,7 +101,7 @@ _NAMED_UNUSED = 5
 
 
 class Indexes(CounterCollector):
-    """Scans of each of the workload's indexes: a plan that loses one shows here, whatever took its place."""
+    """Scans of each of the workload's indexes: an index that a plan no longer uses shows here."""
 
     name: ClassVar[str] = "indexes"
     summary: ClassVar[str] = "which of the workload's indexes were used, and which were not"

@@ -87,7 +87,7 @@ class WarmingLine(_Line):
 
 
 class WarmLine(_Line):
-    """The warm-up is over; the load goes on until the window is asked for."""
+    """The warm-up is over; the load continues until the window is requested."""
 
     type: Literal["warm"]
     t_s: float

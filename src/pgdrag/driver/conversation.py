@@ -219,7 +219,7 @@ class _LastWords:
         self._thread.start()
 
     def close(self) -> None:
-        """Listen no more, also where something holds the pipe open that outlives the process."""
+        """Stop listening, even if a process that outlives the driver keeps the pipe open."""
         self._is_left.set()
         self._thread.join()
         self._pipe.close()

@@ -333,7 +333,7 @@ class Driving:
         self._load = load
 
     def warm_up(self) -> None:
-        """Return when the warm-up is over; the load goes on."""
+        """Return when the warm-up is over; the load continues."""
         self._talk.until(WarmLine, CONNECT_TIMEOUT_S + self._load.warm_up_s + SLACK_S)
 
     def measure(self) -> Measurement:

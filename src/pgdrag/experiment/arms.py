@@ -206,7 +206,7 @@ def _pairs_arm(text: str, settings: SettingsCatalog) -> Arm:
 
 
 def _refuse_repeated(lines: Sequence[Given]) -> None:
-    """Refuse pairs that give one setting two values: whoever types them means one of the two."""
+    """Refuse pairs that give one setting two values, since only one can be meant."""
     first: dict[str, str] = {}
     for line in lines:
         value = first.setdefault(fold(line.name), line.value)

@@ -165,7 +165,7 @@ def _names(word: str) -> Iterator[str]:
 
 
 def _words(command: str) -> list[str]:
-    """Return a command's words, and those of words that are commands again, as of `sh -c`."""
+    """Return a command's words, and the words of those that are commands themselves, as in `sh -c`."""
     try:
         lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
         lexer.whitespace_split, lexer.commenters = True, ""

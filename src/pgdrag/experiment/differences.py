@@ -1,4 +1,4 @@
-"""What lies between two arms, as this server has it: what can be tested here, what cannot, and why?"""
+"""In what do two arms differ on this server: what can be tested here, what cannot, and why?"""
 
 from __future__ import annotations
 

@@ -304,7 +304,7 @@ def boundary(
 
 
 def _notes(first: Arm, second: Arm, left_out: str) -> tuple[str, ...]:
-    """Return what is to be said of two arms, once where both have it in common."""
+    """Return the notes on two arms; those that both have, once."""
     found = dict.fromkeys((*first.notes, *second.notes, left_out))
     return tuple(note for note in found if note)
 
@@ -328,7 +328,7 @@ def _title(arm: Arm) -> str:
 
 
 def _without(target: Arm, reference: Arm, left_out: Collection[str]) -> Arm:
-    """Return the target with what is left out as the reference has it."""
+    """Return the target with the reference's levels for what is left out."""
     before = {level.name: level for level in reference.levels}
     levels = [
         before.get(level.name) if level.name in left_out else level for level in target.levels

@@ -124,7 +124,7 @@ class Factor(ABC):
 
     @classmethod
     def inlined(cls, name: str, value: str, directory: Path) -> str:
-        """Return a level's value with the content of the file that it names, on one line; else as it is.
+        """Return a level's value with the content of the file that it names, on one line; any other value unchanged.
 
         The study keeps it: whoever resumes or reports a run needs the file no more.
 
@@ -162,7 +162,7 @@ class Factor(ABC):
         """Apply what needs a running server; by default nothing."""
 
     def window_began(self, cluster: Cluster) -> None:  # noqa: B027 (most are in force all along)
-        """Begin what goes on within the window, and return at once: the load is being measured."""
+        """Start what is to happen within the window, and return at once: the load is being measured."""
 
     @abstractmethod
     def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:

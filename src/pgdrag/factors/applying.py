@@ -75,7 +75,7 @@ class AppliedTreatment:
             self._undo()
 
     def window_began(self, window_unix_s: float) -> None:
-        """Begin what goes on within the measured window."""
+        """Start what is to happen within the measured window."""
         self._window_unix_s = window_unix_s
         for factor in self._levels:
             factor.window_began(self._cluster)
@@ -137,7 +137,7 @@ class AppliedTreatment:
 
     @contextmanager
     def _by_itself(self, what: str) -> Iterator[None]:
-        """Make a warning of whatever goes wrong in a step, so that the others are taken all the same."""
+        """Turn an error of a step into a warning, so that the other steps are still taken."""
         try:
             yield
         except PgdragError as error:

@@ -199,7 +199,7 @@ def _shown(limit: Limit, tree: Hierarchy, group: Path | None, device: str) -> st
 
 
 def _how(limit: Limit, tree: Hierarchy, device: str) -> str:
-    """Say which files it took, where they are not those of its name."""
+    """Say which files were used, if their names differ from the level's."""
     if tree.version == 2:
         return ""
     files = ", ".join(dict.fromkeys(write.file for write in limit.writes(1, device)))

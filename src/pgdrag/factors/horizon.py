@@ -172,7 +172,7 @@ class HeldHorizon(Factor):
         )
 
     def _why_not(self) -> str:
-        """Return why the horizon was not held as it was asked for: a clause, or ""."""
+        """Return why the horizon was not held as requested: a clause, or ""."""
         if self._runner is None:
             return "nothing was held: the trial has not begun"
         return self._failure(self._runner) or (

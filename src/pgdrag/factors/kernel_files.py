@@ -205,7 +205,7 @@ def choices_of(path: Path) -> tuple[str, ...]:
 
 
 def is_number(text: str) -> bool:
-    """Tell whether a text is a whole number, as most of these files have it."""
+    """Tell whether a text is a whole number, as in most of these files."""
     return text.strip().removeprefix("-").isdecimal()
 
 

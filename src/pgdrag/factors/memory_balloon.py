@@ -39,7 +39,7 @@ _SLACK = 0.05
 
 
 class MemoryBalloon(Factor):
-    """A process that holds memory of the machine, so that no more than so much is available."""
+    """A process that holds memory of the machine, so that only a given amount is left."""
 
     name = "memory_balloon"
     summary = 'memory that the whole machine has left: leave = "2GB"; a process of pgdrag\'s holds the rest'

@@ -89,7 +89,7 @@ def _lacking_file_system(level: Level) -> Problem | None:
 
 
 def _applied(level: Level, found: Mount | None) -> Applied:
-    """Return what of a level can be seen; what nobody can see afterwards is as it was asked for."""
+    """Return the parts of a level that can be read back; the others count as applied."""
     if found is None:
         return Applied(level, None, "the kernel does not show what the cluster is on")
     device = Path(found.source)

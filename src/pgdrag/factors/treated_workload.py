@@ -27,7 +27,7 @@ def workload_of(spec: WorkloadSpec, treatment: Treatment) -> Workload:
 
 
 def level_problems(spec: WorkloadSpec, levels: Iterable[Level]) -> list[Problem]:
-    """Return why levels of one treatment are none of the workload's; all are mistakes.
+    """Return why the workload does not accept levels of one treatment; all are mistakes.
 
     Levels of other kinds are passed over.
     """

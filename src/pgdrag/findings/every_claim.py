@@ -44,7 +44,7 @@ def numbers_of(counts: Counter[Answer]) -> str:
 
 
 def _of_rates(findings: Findings) -> Iterator[AnsweredClaim]:
-    """Yield what follows from the rates that rungs carry; the keys are the same whatever was run."""
+    """Yield the claims that follow from the published rates of rungs; their keys do not depend on what was run."""
     for at in range(len(findings.rungs)):
         yield from _of_rung(findings, at)
     if order := published_order([one.rung for one in findings.rungs]):

@@ -57,7 +57,7 @@ def inert(
 def is_whole_rung_inert(
     added: Sequence[Level], applied: Sequence[Applied], before: Sequence[Applied]
 ) -> bool:
-    """Tell a rung that names levels, none of which reads otherwise than before; see `inert`."""
+    """Tell whether a rung names levels and none of them reads differently from before; see `inert`."""
     now, earlier = _effective(applied), _effective(before)
     defaults = {one.level.factor: one.default for one in applied}
     return bool(added) and all(

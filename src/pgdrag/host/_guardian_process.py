@@ -25,7 +25,7 @@ _CLEAR_UP = (
 
 
 def main() -> None:
-    """Read what is at stake, and have it cleared up if pgdrag dies; never returns."""
+    """Read what there is to clean up, and have that done if pgdrag dies; never returns."""
     # It is the last one to go: what ends a terminal or a group of processes must not end it, too.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)

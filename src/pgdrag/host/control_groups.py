@@ -399,7 +399,7 @@ def processors_of(spelt: str) -> set[int]:
 
 
 def exact_bytes(size: int) -> str:
-    """Return a size in the largest unit of which it is a whole number, "64MB", as it may be written again."""
+    """Return a size in the largest unit that gives a whole number, "64MB", in a form that can be read again."""
     for unit, scale in (("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10)):
         if size and size % scale == 0:
             return f"{size // scale}{unit}"

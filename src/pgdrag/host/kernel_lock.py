@@ -1,4 +1,4 @@
-"""Which locks does every process see that runs on this kernel, in whatever container and as whatever user?
+"""Which locks do all processes of this kernel see, in any container and as any user?
 
 A namespace that containers share is one file for all of them, below /proc/self/ns, and can be locked
 (flock) by whoever can open it. The time namespace is shared by all containers (Docker, Podman, LXC,
@@ -23,7 +23,7 @@ _LOCKS = Path("/proc/locks")
 
 
 class KernelLock:
-    """A lock of which a kernel has one; this process holds it until `close`, at the latest until its end.
+    """A lock that exists once per kernel; this process holds it until `close`, at the latest until its end.
 
     Without a namespace, or on a kernel that lacks it, everybody can take it at once.
     """

@@ -1,4 +1,4 @@
-"""What did an older pgdrag store otherwise? Its values become those of today as they are read."""
+"""What did older pgdrags store differently? Their values are converted when they are read."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Design(ABC):
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """The levels that it may try and no rung names: they are checked before the run, like those of rungs."""
+        """The levels that it may try although no rung names them: they are checked before the run, like those of rungs."""
         return ()
 
     @abstractmethod

@@ -10,7 +10,7 @@ from pgdrag.model import Forecast, Result, Study, Trial
 
 @dataclass(frozen=True)
 class RunStarted:
-    """A run begins or goes on: `finished` of its results are there already."""
+    """A run begins or continues: `finished` of its results exist already."""
 
     run_id: str
     study: Study

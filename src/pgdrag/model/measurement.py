@@ -221,7 +221,7 @@ class Measurement:
 
     @property
     def unknown(self) -> int:
-        """Transactions of which nobody knows whether they committed, as far as sums ask for it."""
+        """Transactions for which it is unknown whether they committed, as far as sums need to know."""
         return sum(one.unknown for one in self.sums.values())
 
     @property

@@ -120,7 +120,7 @@ CopyMethod = Literal["reflink", "copy"]
 
 @dataclass(frozen=True)
 class RestoreCost:
-    """What it took to give a trial a dataset as it was loaded.
+    """What it took to restore the dataset for a trial.
 
     Attributes:
         seconds: until all was on the disk.

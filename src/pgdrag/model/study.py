@@ -206,7 +206,7 @@ class Study:
         return tuple(dict.fromkeys(every))
 
     def load_s(self, forecast: Forecast) -> tuple[float, float]:
-        """Return how long these trials' load takes, in seconds: at least, and if each goes on to its budget."""
+        """Return how long the load of these trials takes, in seconds: at least, and if each uses its whole budget."""
         brief = self.load.shortened()
         most, brief_most = forecast.longest
         times = (

@@ -104,7 +104,7 @@ def _before_any_run(study: Study) -> Sequence[AnsweredClaim]:
 
 
 def claims_page(studies: Sequence[ClaimedStudy]) -> Iterator[Block]:
-    """Yield a table a study: each figure, what was found, and the answer or the reason why there is none."""
+    """Yield a table per study: each figure, what was found, and the answer or the reason why there is none."""
     yield Paragraph(
         "Each figure is answered by the newest run of its experiment on one machine that can answer it; docs/method.md "
         "says how. A figure that is not run yet has the command that answers it. Written by: pgdrag claims.",

@@ -1,4 +1,4 @@
-"""What is a report made of, whatever it is printed on?
+"""What is a report made of, independent of the format?
 
 A section hands out blocks; a renderer prints them. All text is plain and unescaped: escaping is the
 renderer's work. Meaning never lies in a tone alone: the words say it, too.

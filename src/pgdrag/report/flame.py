@@ -85,7 +85,7 @@ def share_words(share: float) -> str:
 
 
 def by_share(before: Sequence[Stack], after: Sequence[Stack]) -> Scales:
-    """Return scales that compare two profiles part by part, whatever they were the profile of."""
+    """Return scales that compare the shares of two profiles, whatever their totals."""
     first, second = (sum(stack.samples for stack in stacks) for stacks in (before, after))
     return Scales(1 / first if first else 0.0, 1 / second if second else 0.0, share_words)
 

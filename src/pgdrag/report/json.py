@@ -123,7 +123,7 @@ def _trial(result: Result) -> Trial:
 
 
 def plain(value: object) -> Json:
-    """Return a value of the findings as JSON has it; what is not finite is null."""
+    """Convert a value of the findings to JSON; what is not finite is null."""
     match value:
         case Interval(low, center, high, confidence, method, warnings):
             is_below, is_above = center == 0, math.isinf(center)

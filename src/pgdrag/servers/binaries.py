@@ -99,7 +99,7 @@ def find_binaries(wanted: str | None = None) -> Binaries:
 
 
 def is_server_directory(directory: Path) -> bool:
-    """Whether a directory, or one near it as of an installation, holds a server's programs."""
+    """Whether a directory, or one in its usual place beside it, holds a server's programs."""
     return directory.is_dir() and any(map(_is_server_bin_dir, _bin_dirs(directory)))
 
 
@@ -145,7 +145,7 @@ def _fetch_hint(version: str) -> str:
 
 
 def available_binaries() -> list[Binaries]:
-    """Every PostgreSQL that can be found and runs, of whatever age: the machine's, then fetched ones."""
+    """Every PostgreSQL that is found and can be executed, of any age: the machine's, then fetched ones."""
     found = []
     for bin_dir in [*installed_bin_dirs(), *fetched_bin_dirs()]:
         with contextlib.suppress(ServerError):  # a broken one is no reason to hide the others

@@ -265,7 +265,7 @@ class Cluster(Postmaster):
         wait_until(self._has_no_clients, _LEAVE_TIMEOUT_S)
 
     def _set_password(self, tcp: TcpAccess) -> None:
-        """Give the role its password, whatever the treatment's settings make of a session.
+        """Give the role its password, whatever settings the treatment gives to sessions.
 
         Raises:
             ServerDidNotStart: the server refuses it.

@@ -103,7 +103,7 @@ def fetch(version: str, directory: Path | None = None, *, is_checked: bool = Tru
 
 
 def _pinned(version: str) -> str:
-    """Return the newest version of which this pgdrag knows the content, among those that are meant."""
+    """Return the newest matching version whose content this pgdrag knows."""
     known = [each for each, processor in HASHES if processor == platform.machine()]
     meant = [each for each in known if f"{each}.".startswith(f"{version}.")]
     if not meant:
@@ -226,7 +226,7 @@ def _who_else(path: Path) -> str | None:
 
 
 def _damage(version: Path) -> str:
-    """Return what of a fetched version is not as it was unpacked: a clause; "": nothing, or nobody knows."""
+    """Return what has changed in a fetched version since it was unpacked: a clause; "": nothing, or unknown."""
     manifest = manifest_of(version)
     return tree_damage(version, manifest) if manifest.exists() else ""
 

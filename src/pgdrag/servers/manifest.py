@@ -93,7 +93,7 @@ class Manifest:
         }
 
     def damage(self, tree: Path, note: Path, found: Mapping[str, FileMark] | None = None) -> str:
-        """Return what of a tree is not as it was stored: a clause; "": nothing.
+        """Return what has changed in a tree since it was stored: a clause; "": nothing.
 
         Once a day all files are read, else only those that somebody has written to.
 

@@ -62,7 +62,7 @@ def roles_sql() -> str:
 
 
 def settings_to_write(version_num: int) -> Mapping[str, str]:
-    """Return the settings with which a session can write at once, whatever the treatment sets."""
+    """Return the settings with which a session can write without waiting, whatever the treatment sets."""
     return {**_ABLE_TO_WRITE, **(_SINCE_17 if version_num >= 170000 else {})}
 
 

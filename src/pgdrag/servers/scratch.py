@@ -206,7 +206,7 @@ class Scratch:
 
     @classmethod
     def former(cls) -> Scratch | None:
-        """The default place of older pgdrags, where it is still there and used no more; its datasets may have decayed."""
+        """The default place of older pgdrags, if it still exists and is no longer used; files in it may have been removed as they aged."""
         uid = os.geteuid()
         root = former_root(uid)
         if os.environ.get(SCRATCH_VARIABLE) or root == default_root(uid):

@@ -57,7 +57,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Storage:
-    """The scratch directory as it is, on a disk that is somebody's.
+    """The scratch directory itself, on a disk that also serves others.
 
     Attributes:
         scratch: where the clusters and snapshots of its trials are.

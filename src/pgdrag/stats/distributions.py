@@ -77,7 +77,7 @@ def f_beyond(ratio: float, dof_above: float, dof_below: float) -> float:
 
 
 def binomial_from(count: int, tries: int, share: float) -> float:
-    """Return the probability of `count` or more in so many tries, each of which is one with `share`."""
+    """Return the probability of `count` or more successes in so many tries, each with probability `share`."""
     if count <= 0:
         return 1.0
     return float(scipy.special.betainc(count, tries - count + 1, share))

@@ -1,4 +1,4 @@
-"""How much do trials of one treatment differ from each other? One estimate, from whatever was repeated."""
+"""How much do trials of one treatment differ from each other? One estimate, from everything that was repeated."""
 
 from __future__ import annotations
 

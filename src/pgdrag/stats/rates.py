@@ -81,7 +81,7 @@ class TrialRate:
 
     @property
     def has_few_commits(self) -> bool:
-        """So few that the chance in counting them is the whole error: batches of them show no more."""
+        """So few commits that the chance in counting them is the whole error."""
         return self.committed < FEW_COMMITS + self.is_inverse_sampled
 
 

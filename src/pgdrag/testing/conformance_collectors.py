@@ -196,7 +196,7 @@ class CollectorConformance:
 
 @contextmanager
 def stranger(cluster: Cluster) -> Iterator[Observer]:
-    """Look at a cluster as a role that has no rights but to connect."""
+    """Observe a cluster as a role that may only connect."""
     import psycopg
 
     with cluster.connect() as superuser:

@@ -1,4 +1,4 @@
-"""What must every design do, whatever it is after? A suite for pytest.
+"""What must every design do, whatever its question? A suite for pytest.
 
 Subclass it in a test module; it asks for one fixture::
 

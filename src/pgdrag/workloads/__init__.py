@@ -50,7 +50,7 @@ class Driving(Protocol):
     """A load under way: first `warm_up`, then `measure`, each once."""
 
     def warm_up(self) -> None:
-        """Return when the warm-up is over; the load may go on."""
+        """Return when the warm-up is over; the load may continue."""
         ...
 
     def measure(self) -> Measurement:
@@ -178,7 +178,7 @@ class Workload(BaseModel, ABC):
     def driving(
         self, driver: Driver, target: Target, load: LoadProfile, *, seed: int, listen: Listener
     ) -> AbstractContextManager[Driving]:
-        """Start driving; the end of the block ends it, whatever state it is in."""
+        """Start driving; leaving the block ends it in any state."""
         return driver.driving(target, self.job(), load, seed=seed, listen=listen)
 
     def sends(self, driver: Driver, *, seed: int) -> tuple[Example, ...]:

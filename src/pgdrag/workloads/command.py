@@ -280,7 +280,7 @@ class Command(Workload):
         *,
         timeout_s: float,
     ) -> Ended:
-        """Run one of its programs to whatever end it comes; `more` is added to the environment.
+        """Run one of its programs until it ends, successfully or not; `more` is added to the environment.
 
         Raises:
             DriverError: it cannot be started, ran too long or printed too much.

@@ -211,7 +211,7 @@ class Scenarios(Workload):
         )
 
     def sessions_of(self, load: int) -> tuple[int, ...]:
-        """Return how many sessions each scenario has under a load, as pg_expecto has it.
+        """Return how many sessions each scenario has under a load, as in pg_expecto.
 
         Its weights are of SQL's type `real`, so that 0.1 of 10 sessions are a little more than one: two.
         """

@@ -1,4 +1,4 @@
-"""What is each change's part of the whole, whatever the order in which they are made?
+"""What is each change's share of the whole, independent of the order in which they are made?
 
 What a change adds depends on what was changed before it. Its Shapley share is what it adds on average
 over all orders of the changes: the shares add up to the whole, changes that do the same get the same,
@@ -99,7 +99,7 @@ def all_orders(players: int) -> tuple[Order, ...]:
 
 @lru_cache(maxsize=1024)
 def drawn_orders(players: int, seed: int, draws: int) -> tuple[Order, ...]:
-    """Return the first draws of a seed: orders that differ also when reversed; fewer if there are no more.
+    """Return the first orders that a seed draws, distinct also when reversed; fewer if no more exist.
 
     More draws of a seed begin with the same ones. Of several candidates the one is taken that best
     balances which of any three players comes between the other two: the shares of three that

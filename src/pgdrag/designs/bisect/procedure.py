@@ -142,7 +142,7 @@ class Procedure:
     # --- an outcome such as "did not start" ----------------------------------------------------
 
     def _bisect_outcome(self) -> Steps[None]:
-        """Find a set with the target's outcome of which no single change can be left out.
+        """Find a set with the target's outcome from which no single change can be left out.
 
         The members are lined up, those of a group side by side. Where the tests contradict each other, no
         prefix is found: then groups are left out of the target, and members next. An unresolved set counts as
@@ -332,7 +332,7 @@ class Procedure:
             rest -= also
 
     def is_restored(self, rest: Changes) -> bool:
-        """Tell whether what is left of the target may keep no more than the set was allowed to lose."""
+        """Tell whether the rest of the target keeps no more than the set was allowed to lose."""
         if self.outcome is not None:
             return self._outcome_verdict(rest) is not SetVerdict.KEEPS
         effect, threshold = self.history.effect(rest), self.history.threshold

@@ -205,7 +205,7 @@ class Boundary(Design):
         return Forecast(0, self.parameters.points * self.parameters.repeats, 1, 2 * halvings + 8)
 
     def _works(self, result: Result) -> bool:
-        """Tell whether the workload ran: something was committed, and no more failed than may."""
+        """Tell whether the workload ran: something was committed, and no more failed than allowed."""
         found = reading(result)
         if result.outcome is not Outcome.MEASURED or found is None or found.is_bound:
             return False

@@ -73,13 +73,13 @@ class Entry:
         return self.line + 1 if is_block else self.line
 
     def elements(self) -> list[Entry]:
-        """Return what a list has; nothing where it is none."""
+        """Return the elements of a list; nothing if it is not a list."""
         if self.node.id != "sequence":
             return []
         return [Entry(node, self.path) for node in self.node.value]
 
     def items(self) -> dict[str, Entry]:
-        """Return what a mapping has, by key; nothing where it is none. Merged mappings (`<<`) count less."""
+        """Return the entries of a mapping by key; nothing if it is not a mapping. Its own keys override merged ones (`<<`)."""
         found: dict[str, Entry] = {}
         for key, value in _pairs(self.node, set()):
             found.setdefault(key, Entry(value, self.path))

@@ -14,7 +14,7 @@ _OTHERS = ("pg_hba.conf", "pg_ident.conf")
 
 
 class ConfigMap(DocumentFormat):
-    """Its keys that end in `.conf`: postgresql.conf first, then the others by name, as include_dir has it."""
+    """Its keys that end in `.conf`: postgresql.conf first, then the others by name, in the order of include_dir."""
 
     name = "configmap"
     summary = "a ConfigMap with a postgresql.conf or another .conf"

@@ -36,7 +36,7 @@ spec:
         return document.word("kind").lower() == _KINDS.get(api)
 
     def settings(self, document: Entry) -> Iterator[Given | Skipped]:
-        """Yield the dynamic configuration's settings, then those of `spec.config`, which count more."""
+        """Yield the dynamic configuration's settings, then those of `spec.config`, which override them."""
         dynamic = ("spec", "patroni", "dynamicConfiguration", "postgresql", "parameters")
         yield from parameters(document.get(*dynamic))
         yield from parameters(document.get("spec", "config", "parameters"))

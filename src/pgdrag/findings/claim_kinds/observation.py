@@ -148,7 +148,7 @@ class ObservationClaim(StatedClaim):
         return p is not None and 2 * p > FALSE_DISCOVERIES
 
     def _published_way(self, move: Movement) -> str:
-        """Return how it moved, if its value on the other rung was as it is here."""
+        """Return the published direction, if its value on the other rung is that found here."""
         assert self.value is not None
         return "up" if self.value > _value(move.before) else "down"
 

@@ -53,7 +53,7 @@ class SmoothedCorrelation:
 
 @dataclass(frozen=True)
 class WaitTypeFinding:
-    """One wait type against all waits, as pg_expecto has it, and against throughput, by sound statistics.
+    """One wait type: correlated with all waits, as in pg_expecto, and with throughput, by sound statistics.
 
     Attributes:
         wait_type: as pg_stat_activity has it: "IO".

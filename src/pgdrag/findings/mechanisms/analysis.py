@@ -159,7 +159,7 @@ def _of_step(
 
 
 def _judged(step: _Step) -> list[MechanismFinding]:
-    """Return each mechanism with its signs tested; those of all mechanisms together keep the error."""
+    """Return each mechanism with its signs tested; the error rate holds over all mechanisms together."""
     tests = {one.name: [step.test(sign) for sign in one.signs] for one in CATALOGUE}
     # All signs of a mechanism must move, so that the weakest of them is what counts.
     weakest = {}

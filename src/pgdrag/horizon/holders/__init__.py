@@ -61,7 +61,7 @@ class Held:
         self.is_released = False
 
     def lost(self) -> str:
-        """Return why it holds no more though nobody has released it; "": it holds, as far as can be seen from here."""
+        """Return why it no longer holds although nobody has released it; "": as far as can be seen from here, it holds."""
         return ""  # without a session there is nothing that could be seen to break
 
     def release(self) -> None:

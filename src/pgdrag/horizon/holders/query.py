@@ -39,7 +39,7 @@ class HeldByQuery(HeldSession):
         return "" if self.is_released else self._why
 
     def release(self) -> None:
-        """Cancel the query: a session that is closed in the middle of it would go on for a moment."""
+        """Cancel the query: if its session were only closed, it would continue for a moment."""
         if not self.is_released:
             with suppress(psycopg.Error):
                 self._connection.cancel_safe(timeout=_CANCEL_TIMEOUT_S)

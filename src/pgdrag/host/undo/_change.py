@@ -167,7 +167,7 @@ def _reason(error: Exception) -> str:
 
 
 def require_own_name(path: str) -> None:
-    """Refuse a path that is not of pgdrag's making by its own name or that of a directory above it.
+    """Refuse a path unless its name, or that of a directory above it, is one that pgdrag gives.
 
     Raises:
         ValueError: undoing must not delete, detach or unmount it.

@@ -147,7 +147,7 @@ class UndoJournal:
         return noted
 
     def hold_kernel(self) -> None:
-        """Keep every other pgdrag from changing this kernel, in whatever container, until this is closed.
+        """Keep all other pgdrags, in any container, from changing this kernel, until this is closed.
 
         Only root can change it: another user who holds that lock is no reason to wait.
 

@@ -33,7 +33,7 @@ class AnswerSection(Section):
     is_folded = False
 
     def applies(self, findings: Findings) -> bool:
-        """There is always an answer, if only that there is none yet."""
+        """There is always an answer, even if it is that there is none yet."""
         return True
 
     def blocks(self, findings: Findings) -> Sequence[Block]:

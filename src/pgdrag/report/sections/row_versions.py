@@ -181,7 +181,7 @@ class _LookedAt:
 
 
 def _looked_at(findings: Findings) -> list[_LookedAt]:
-    """Return the rungs of which there is any series, in their order.
+    """Return the rungs that have any series, in their order.
 
     A variant that loses updates has no number and no trial in the middle; the pages of one whose results were wrong
     are telling all the same.

@@ -157,7 +157,7 @@ def _lasted_s(event: Event) -> float:
 
 
 def _missing(rungs: Sequence[TreatmentFinding]) -> list[Block]:
-    """Return once what collectors could not bring, and of which rungs where not of all."""
+    """Return what collectors could not record, each once, with the rungs concerned if not all."""
     lacking: dict[tuple[str, str], list[str]] = {}
     for rung in rungs:
         for one in rung.recordings.missing.items():
