@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from browser import browse, needs_chromium, told_in_frame, write
+from browser import Page, Pages, browse, needs_chromium, write
 from report_sample import hostile_findings, large_findings, sample_findings
 from series_sample import compared_findings, eventful_findings
 
@@ -16,6 +16,7 @@ from pgdrag.report.html import render_html
 from pgdrag.testing.conformance_sections import held_findings
 
 pytestmark = needs_chromium
+PAGES = Pages()
 PROBE = """
 <script>
 addEventListener("load", () => {
@@ -34,41 +35,65 @@ addEventListener("load", () => {
 """
 
 
-def probe(tmp_path: Path, html: str, width: int) -> dict[str, object]:
-    """Measure a copy of the page in which scripts may run and anything may be requested."""
-    free = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", html)
-    assert free != html
-    return told_in_frame(tmp_path, free.replace("</body>", PROBE + "</body>"), width)
+def probed(html: Callable[[], str], width: int) -> Page:
+    """A copy of the page that is measured: scripts may run in it and anything may be requested."""
+
+    def free() -> str:
+        as_it_is = html()
+        found = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", as_it_is)
+        assert found != as_it_is
+        return found.replace("</body>", PROBE + "</body>")
+
+    return PAGES.add(free, width=width)
+
+
+def sees(html: Callable[[], str], width: int) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("page", [probed(html, width)], ids=["page"])
 
 
 @pytest.mark.parametrize(
-    "findings", [sample_findings, eventful_findings, compared_findings, held_findings]
+    ("page", "width"),
+    [
+        pytest.param(
+            probed(lambda findings=findings: render_html(findings()), width),
+            width,
+            id=f"{width}-{findings.__name__}",
+        )
+        for findings in (sample_findings, eventful_findings, compared_findings, held_findings)
+        for width in (1280, 400)
+    ],
 )
-@pytest.mark.parametrize("width", [1280, 400])
-def test_the_page_fits_its_window_with_everything_open_and_requests_nothing(
-    tmp_path, findings, width
-):
-    seen = probe(tmp_path, render_html(findings()), width)
-    assert seen["window"] == width
-    assert seen["page"] <= width
-    assert len(seen["pictures"]) >= 4
-    assert all(width * 0.6 < picture <= width for picture in seen["pictures"])
-    assert seen["loaded"] == []
+def test_the_page_fits_its_window_with_everything_open_and_requests_nothing(page, width):
+    told = page.told()
+    assert told["window"] == width
+    assert told["page"] <= width
+    assert len(told["pictures"]) >= 4
+    assert all(width * 0.6 < picture <= width for picture in told["pictures"])
+    assert told["loaded"] == []
 
 
-def test_the_probe_notices_a_wide_page_and_a_request(tmp_path):
-    html = render_html(sample_findings())
-    spoilt = '<img src="http://127.0.0.1:9/x.png"><div style="width: 900px">wide</div></body>'
-    seen = probe(tmp_path, html.replace("</body>", spoilt), 400)
-    assert seen["page"] >= 900
-    assert seen["loaded"] == ["http://127.0.0.1:9/x.png"]
+def spoilt() -> str:
+    added = '<img src="http://127.0.0.1:9/x.png"><div style="width: 900px">wide</div></body>'
+    return render_html(sample_findings()).replace("</body>", added)
 
 
-def test_long_words_and_markup_neither_widen_the_page_nor_run(tmp_path):
+@sees(spoilt, 400)
+def test_the_probe_notices_a_wide_page_and_a_request(page):
+    told = page.told()
+    assert told["page"] >= 900
+    assert told["loaded"] == ["http://127.0.0.1:9/x.png"]
+
+
+def hostile() -> str:
     text = "<script>document.title='ran'</script>" + "unbreakable" * 20
-    seen = probe(tmp_path, render_html(hostile_findings(text)), 400)
-    assert seen["page"] <= 400
-    assert seen["title"] != "ran"
+    return render_html(hostile_findings(text))
+
+
+@sees(hostile, 400)
+def test_long_words_and_markup_neither_widen_the_page_nor_run(page):
+    told = page.told()
+    assert told["page"] <= 400
+    assert told["title"] != "ran"
 
 
 def test_the_largest_report_can_be_pictured(tmp_path):
@@ -79,7 +104,7 @@ def test_the_largest_report_can_be_pictured(tmp_path):
     assert struct.unpack(">II", header[16:24]) == (1280, 1200)
 
 
-def test_a_run_without_trials_is_a_page_that_fits(tmp_path):
+def without_trials() -> str:
     findings = large_findings()
     bare = [
         replace(found, tps=None, to_baseline=None, samples=(), trials=0) for found in findings.rungs
@@ -87,4 +112,10 @@ def test_a_run_without_trials_is_a_page_that_fits(tmp_path):
     html = render_html(replace(findings, rungs=tuple(bare)))
     assert "<svg" not in html
     assert "not run yet" in html
-    assert probe(tmp_path, html, 400)["page"] <= 400
+    return html
+
+
+@sees(without_trials, 400)
+def test_a_run_without_trials_is_a_page_that_fits(page):
+    told = page.told()
+    assert told["page"] <= 400

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 import pytest
-from browser import browse, needs_chromium, told_in_frame, write
+from browser import Page, Pages, browse, needs_chromium, write
 from report_sample import hostile_findings
 from series_sample import compared_findings, eventful_findings, hostile_series
 
@@ -17,6 +17,7 @@ from pgdrag.findings.values import Findings
 from pgdrag.report.html import render_html
 
 pytestmark = needs_chromium
+PAGES = Pages()
 
 # Stands first in the page, so that it sees whatever goes wrong in it.
 WATCH = """
@@ -60,30 +61,39 @@ async function tell(act) {
 """
 
 
-def watched(tmp_path: Path, findings: Findings, act: str, width: int = 1000) -> dict[str, Any]:
-    """Return what `act`, the body of a function in the page, tells; the policy lets it run, too."""
-    html = render_html(findings)
-    script = f"{WATCH}addEventListener('load', () => tell(async () => {{ {act} }}));"
-    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    html = html.replace("; script-src ", f"; script-src 'sha256-{allowed}' ", 1)
-    html = html.replace("<title>", f"<script>{script}</script><title>", 1)
-    return told_in_frame(tmp_path, html, width)
+def watched(findings: Callable[[], Findings], act: str, width: int) -> Page:
+    """A page in which `act`, the body of a function, tells what it sees; the policy lets it run, too."""
+
+    def html() -> str:
+        script = f"{WATCH}addEventListener('load', () => tell(async () => {{ {act} }}));"
+        allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        found = render_html(findings())
+        found = found.replace("; script-src ", f"; script-src 'sha256-{allowed}' ", 1)
+        return found.replace("<title>", f"<script>{script}</script><title>", 1)
+
+    return PAGES.add(html, width=width)
 
 
-def test_every_panel_is_drawn_under_the_policy_of_the_page(tmp_path):
-    told = watched(
-        tmp_path,
-        eventful_findings(),
-        """
-        return {
-          figures: document.querySelectorAll(".series .live").length,
-          canvases: [...document.querySelectorAll(".uplot canvas")].map(colours),
-          stills: [...document.querySelectorAll(".still")].filter(still => !still.hidden).length,
-          titles: [...figure(0).querySelectorAll(".panel-title")].map(title => title.textContent),
-          lanes: [...figure(0).querySelectorAll(".lane button")].map(one => one.textContent),
-        };
-        """,
-    )
+def tells(findings: Callable[[], Findings], act: str, *, width: int = 1000) -> pytest.MarkDecorator:
+    """Let a test know what `act` tells of a page."""
+    page = watched(findings, act, width)
+    return pytest.mark.parametrize("page", [page], ids=["page"])
+
+
+@tells(
+    eventful_findings,
+    """
+    return {
+      figures: document.querySelectorAll(".series .live").length,
+      canvases: [...document.querySelectorAll(".uplot canvas")].map(colours),
+      stills: [...document.querySelectorAll(".still")].filter(still => !still.hidden).length,
+      titles: [...figure(0).querySelectorAll(".panel-title")].map(title => title.textContent),
+      lanes: [...figure(0).querySelectorAll(".lane button")].map(one => one.textContent),
+    };
+    """,
+)
+def test_every_panel_is_drawn_under_the_policy_of_the_page(page):
+    told = page.told()
     assert told["wrong"] == []
     assert told["figures"] == 7
     assert told["stills"] == 0
@@ -93,25 +103,25 @@ def test_every_panel_is_drawn_under_the_policy_of_the_page(tmp_path):
     assert told["lanes"] == ["checkpoint × 2", "vacuum × 2", "deadlock × 1", "error × 17"]
 
 
-def test_dragging_over_one_panel_zooms_all_of_them_and_a_double_click_shows_all_again(tmp_path):
-    told = watched(
-        tmp_path,
-        eventful_findings(),
-        """
-        const before = shown(0);
-        await drag(0, 2, 0.25, 0.45);
-        const dragged = shown(0), others = shown(1);
-        const marks = figure(0).querySelectorAll(".lane i").length;
-        // Where the cursor stands, each panel tells the value of its own interval.
-        mouse(0, 4, "mousemove", 0.6);
-        await wait();
-        const read = [...figure(0).querySelectorAll(".panel")].map(
-          panel => panel.querySelectorAll(".u-value")[1].textContent);
-        mouse(0, 4, "dblclick", 0.6);
-        await wait();
-        return { before, dragged, others, marks, read, after: shown(0) };
-        """,
-    )
+@tells(
+    eventful_findings,
+    """
+    const before = shown(0);
+    await drag(0, 2, 0.25, 0.45);
+    const dragged = shown(0), others = shown(1);
+    const marks = figure(0).querySelectorAll(".lane i").length;
+    // Where the cursor stands, each panel tells the value of its own interval.
+    mouse(0, 4, "mousemove", 0.6);
+    await wait();
+    const read = [...figure(0).querySelectorAll(".panel")].map(
+      panel => panel.querySelectorAll(".u-value")[1].textContent);
+    mouse(0, 4, "dblclick", 0.6);
+    await wait();
+    return { before, dragged, others, marks, read, after: shown(0) };
+    """,
+)
+def test_dragging_over_one_panel_zooms_all_of_them_and_a_double_click_shows_all_again(page):
+    told = page.told()
     assert told["wrong"] == []
     assert told["before"] == told["after"] == told["others"] == "0 to 120 s"
     start, end = (float(number) for number in re.findall(r"[\d.]+", told["dragged"]))
@@ -123,21 +133,21 @@ def test_dragging_over_one_panel_zooms_all_of_them_and_a_double_click_shows_all_
     assert all(word != "–" for word in told["read"])
 
 
-def test_buttons_do_without_a_mouse_what_dragging_does(tmp_path):
-    told = watched(
-        tmp_path,
-        eventful_findings(),
-        """
-        const seen = [];
-        for (const name of ["Look closer", "Later", "Later", "Later", "Earlier",
-                            "See more of the window", "Look closer", "Show the whole window"]) {
-          press(0, name);
-          await wait();
-          seen.push(shown(0));
-        }
-        return { seen };
-        """,
-    )
+@tells(
+    eventful_findings,
+    """
+    const seen = [];
+    for (const name of ["Look closer", "Later", "Later", "Later", "Earlier",
+                        "See more of the window", "Look closer", "Show the whole window"]) {
+      press(0, name);
+      await wait();
+      seen.push(shown(0));
+    }
+    return { seen };
+    """,
+)
+def test_buttons_do_without_a_mouse_what_dragging_does(page):
+    told = page.told()
     assert told["wrong"] == []
     assert told["seen"] == [
         "30 to 90 s",
@@ -151,23 +161,23 @@ def test_buttons_do_without_a_mouse_what_dragging_does(tmp_path):
     ]
 
 
-def test_another_rung_can_be_laid_over_and_taken_away(tmp_path):
-    told = watched(
-        tmp_path,
-        eventful_findings(),
-        """
-        const choice = figure(3).querySelector("select");
-        const names = [...choice.options].map(option => option.text), alone = labels(3);
-        choice.value = "0";
-        choice.dispatchEvent(new Event("change"));
-        await wait();
-        const both = labels(3);
-        choice.value = "";
-        choice.dispatchEvent(new Event("change"));
-        await wait();
-        return { names, alone, both, after: labels(3) };
-        """,
-    )
+@tells(
+    eventful_findings,
+    """
+    const choice = figure(3).querySelector("select");
+    const names = [...choice.options].map(option => option.text), alone = labels(3);
+    choice.value = "0";
+    choice.dispatchEvent(new Event("change"));
+    await wait();
+    const both = labels(3);
+    choice.value = "";
+    choice.dispatchEvent(new Event("change"));
+    await wait();
+    return { names, alone, both, after: labels(3) };
+    """,
+)
+def test_another_rung_can_be_laid_over_and_taken_away(page):
+    told = page.told()
     assert told["wrong"] == []
     # The rung that it is compared with comes first.
     assert told["names"] == ["nothing", "A2", "A0", "A1", "A4", "A5", "A6"]
@@ -182,85 +192,91 @@ def test_another_rung_can_be_laid_over_and_taken_away(tmp_path):
     ]
 
 
-def test_two_sides_of_a_comparison_are_in_one_picture_from_the_start(tmp_path):
-    told = watched(
-        tmp_path,
-        compared_findings(),
-        """
-        const choice = figure(0).querySelector("select");
-        return {
-          figures: document.querySelectorAll(".series").length,
-          chosen: choice.selectedOptions[0].text,
-          labels: labels(0),
-          length: shown(0),
-        };
-        """,
-    )
+@tells(
+    compared_findings,
+    """
+    const choice = figure(0).querySelector("select");
+    return {
+      figures: document.querySelectorAll(".series").length,
+      chosen: choice.selectedOptions[0].text,
+      labels: labels(0),
+      length: shown(0),
+    };
+    """,
+)
+def test_two_sides_of_a_comparison_are_in_one_picture_from_the_start(page):
+    told = page.told()
     assert told["wrong"] == []
     assert (told["figures"], told["chosen"], told["length"]) == (1, "A0", "0 to 120 s")
     assert {"A1: committed", "A0: committed"} <= set(told["labels"])
 
 
-def test_an_event_under_the_cursor_says_what_it_was(tmp_path):
-    told = watched(
-        tmp_path,
-        eventful_findings(),
-        """
-        const tip = figure(0).querySelector(".tip");
-        mouse(0, 0, "mousemove", 32 / 120);
-        await wait();
-        const during = tip.hidden ? "" : tip.textContent;
-        mouse(0, 0, "mousemove", 45 / 120);
-        await wait();
-        return { during, after: tip.hidden };
-        """,
-    )
+@tells(
+    eventful_findings,
+    """
+    const tip = figure(0).querySelector(".tip");
+    mouse(0, 0, "mousemove", 32 / 120);
+    await wait();
+    const during = tip.hidden ? "" : tip.textContent;
+    mouse(0, 0, "mousemove", 45 / 120);
+    await wait();
+    return { during, after: tip.hidden };
+    """,
+)
+def test_an_event_under_the_cursor_says_what_it_was(page):
+    told = page.told()
     assert told["wrong"] == []
     assert told["during"].startswith("vacuum at 31 s, 2.2 s long: table stock")
     assert told["after"] is True
 
 
-def test_a_kind_of_event_that_is_everywhere_is_shaded_on_demand_only(tmp_path):
-    told = watched(
-        tmp_path,
-        eventful_findings(),
-        """
-        const button = () => [...figure(3).querySelectorAll(".lane button")].find(
-          one => one.dataset.kind === "vacuum");
-        const canvas = figure(3).querySelector("canvas");
-        const image = () => canvas.toDataURL(), before = image(), pressed = [button().ariaPressed];
-        button().focus();
-        button().click();
-        await wait();
-        const shaded = image();
-        pressed.push(button().ariaPressed);
-        const kept = document.activeElement === button();
-        button().click();
-        await wait();
-        return { name: button().textContent, pressed, kept, changed: before !== shaded, back: before === image() };
-        """,
-    )
+@tells(
+    eventful_findings,
+    """
+    const button = () => [...figure(3).querySelectorAll(".lane button")].find(
+      one => one.dataset.kind === "vacuum");
+    const canvas = figure(3).querySelector("canvas");
+    const image = () => canvas.toDataURL(), before = image(), pressed = [button().ariaPressed];
+    button().focus();
+    button().click();
+    await wait();
+    const shaded = image();
+    pressed.push(button().ariaPressed);
+    const kept = document.activeElement === button();
+    button().click();
+    await wait();
+    return { name: button().textContent, pressed, kept, changed: before !== shaded, back: before === image() };
+    """,
+)
+def test_a_kind_of_event_that_is_everywhere_is_shaded_on_demand_only(page):
+    told = page.told()
     assert told["wrong"] == []
     assert told["name"] == "vacuum × 102"
     assert told["pressed"] == ["false", "true"]
     assert (told["kept"], told["changed"], told["back"]) == (True, True, True)
 
 
+LOGGED = """
+    const text = figure(0).querySelector(".lane button").textContent;
+    mouse(0, 0, "mousemove", 32 / 120);
+    await wait();
+    return { title: document.title, text, images: document.querySelectorAll("img").length };
+"""
+
+
 @pytest.mark.parametrize(
-    "name",
-    ["<img src=x onerror=document.title='ran'>", "</script><script>document.title='ran'</script>"],
+    ("page", "name"),
+    [
+        (watched(partial(hostile_series, name), LOGGED, 1000), name)
+        for name in (
+            "<img src=x onerror=document.title='ran'>",
+            "</script><script>document.title='ran'</script>",
+        )
+    ],
+    ids=["img", "script"],
 )
-def test_what_a_log_holds_reaches_the_page_as_text_only(tmp_path, name):
-    told = watched(
-        tmp_path,
-        hostile_series(name),
-        """
-        const text = figure(0).querySelector(".lane button").textContent;
-        mouse(0, 0, "mousemove", 32 / 120);
-        await wait();
-        return { title: document.title, text, images: document.querySelectorAll("img").length };
-        """,
-    )
+def test_what_a_log_holds_reaches_the_page_as_text_only(page, name):
+    told = page.told()
     assert told["wrong"] == []
     assert told["title"] != "ran"
     assert name in told["text"]
@@ -284,15 +300,15 @@ def test_without_scripts_lines_of_text_stand_there(tmp_path):
     assert "<canvas" not in dom
 
 
-def test_text_without_scripts_fits_a_phone(tmp_path):
-    told = watched(
-        tmp_path,
-        hostile_findings("unbreakable" * 20),
-        """
-        for (const still of document.querySelectorAll(".still")) still.hidden = false;
-        await wait();
-        return { page: document.documentElement.scrollWidth };
-        """,
-        width=400,
-    )
+@tells(
+    partial(hostile_findings, "unbreakable" * 20),
+    """
+    for (const still of document.querySelectorAll(".still")) still.hidden = false;
+    await wait();
+    return { page: document.documentElement.scrollWidth };
+    """,
+    width=400,
+)
+def test_text_without_scripts_fits_a_phone(page):
+    told = page.told()
     assert told["page"] <= 400
