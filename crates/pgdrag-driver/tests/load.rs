@@ -1,5 +1,6 @@
 //! Does the load come as the job says: its warm-up, its schedule, its steps, its many sessions?
 
+#[path = "all/support/mod.rs"]
 mod support;
 
 use std::time::Duration;

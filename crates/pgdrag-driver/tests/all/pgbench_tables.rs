@@ -2,15 +2,13 @@
 //!
 //! Without `PGDRAG_TEST_BIN`, or a pgbench in it, a test says so and passes.
 
-mod support;
-
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::support::{Server, one_text as single, run};
 use pgdrag_driver::script::{self, tables::Tables};
 use pgdrag_driver::session::{Connection, Target};
 use pgdrag_driver::workload::{LoadSummary, Progress};
-use support::{Server, one_text as single, run};
 
 /// Keys of the job, and values in place of pgbench's defaults.
 type Changes<'a> = &'a [(&'a str, serde_json::Value)];

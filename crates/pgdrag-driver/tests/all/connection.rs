@@ -1,12 +1,10 @@
 //! Does a connection do what it says, on a real PostgreSQL?
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{PASSWORD, Server, one_number, one_text, run};
 use pgdrag_driver::error::Error;
 use pgdrag_driver::session::{Connection, Params, connect_within};
-use support::{PASSWORD, Server, one_number, one_text, run};
 
 macro_rules! server_or_skip {
     ($test:literal) => {

@@ -2,17 +2,15 @@
 
 #![allow(unsafe_code)] // an allocator cannot be counted without implementing one
 
-mod support;
-
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+use crate::support::{Server, run, timers};
 use pgdrag_driver::job::Action;
 use pgdrag_driver::job::PgbenchJob;
 use pgdrag_driver::script::Scripts;
 use pgdrag_driver::session::Params;
 use pgdrag_driver::workload::{Terminal, Workload};
-use support::{Server, run, timers};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };

@@ -3,14 +3,12 @@
 //! Both evaluate the same expressions, split the same scripts, and refuse the same mistakes.
 //! `PGDRAG_TEST_BIN` names the directory of a PostgreSQL 18, whose pgbench is asked.
 
-mod support;
-
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use crate::support::Server;
 use pgbench_script::{Action, Client, Generator, Programs, Protocol, Step, Value, parse};
-use support::Server;
 
 const SEED: u64 = 42;
 
@@ -98,7 +96,7 @@ fn evaluate(script: &str, protocol: Protocol) -> (Vec<String>, Result<(), String
 
 #[test]
 fn expressions_have_pgbench_s_values() {
-    support::run(async {
+    crate::support::run(async {
         let Some(pgbench) = Pgbench::start("expressions_have_pgbench_s_values").await else {
             return;
         };
@@ -127,7 +125,7 @@ fn expressions_have_pgbench_s_values() {
 
 #[test]
 fn mistakes_have_pgbench_s_words() {
-    support::run(async {
+    crate::support::run(async {
         let Some(pgbench) = Pgbench::start("mistakes_have_pgbench_s_words").await else { return };
         for (mode, protocol, scripts) in [
             ("simple", Protocol::Simple, MISTAKES),
@@ -146,7 +144,7 @@ fn mistakes_have_pgbench_s_words() {
 
 #[test]
 fn a_script_has_pgbench_s_commands() {
-    support::run(async {
+    crate::support::run(async {
         let Some(pgbench) = Pgbench::start("a_script_has_pgbench_s_commands").await else { return };
         for script in SCRIPTS {
             let told = pgbench.run(script, &["-r"]);

@@ -1,16 +1,14 @@
 //! Does a server that breaks the protocol get an error, and never a panic or memory without end?
 
-mod support;
-
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
+use crate::support::run;
 use pgdrag_driver::error::Error;
 use pgdrag_driver::session::{Connection, Params, Target};
-use support::run;
 
 fn message(tag: u8, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len() + 4).expect("a short body");

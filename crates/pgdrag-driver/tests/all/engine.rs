@@ -1,17 +1,15 @@
 //! Does a run count what happened, and does it end, whatever the server does?
 
-mod support;
-
 use std::time::Duration;
 
-use pgdrag_driver::job::RunJob;
-use pgdrag_driver::session::{Connection, Target};
-use serde_json::json;
-use support::scripts::{
+use crate::support::scripts::{
     PAUSE, QUICK, STUCK, Script, benchbase, job, lines, lines_and_end, of_type, phases, run_until,
     total,
 };
-use support::{Server, kill, one_number, run};
+use crate::support::{Server, kill, one_number, run};
+use pgdrag_driver::job::RunJob;
+use pgdrag_driver::session::{Connection, Target};
+use serde_json::json;
 
 #[test]
 fn intervals_add_up_to_the_totals_and_to_the_window() {

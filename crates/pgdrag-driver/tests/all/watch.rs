@@ -1,16 +1,14 @@
 //! Does a watch see what the server's processes wait for, as often as they do?
 
-mod support;
-
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use crate::support::{Server, one_number, run};
 use pgdrag_driver::job::WatchJob;
 use pgdrag_driver::output::Output;
 use pgdrag_driver::session::{Connection, Target};
 use pgdrag_driver::watch::watch;
 use serde_json::Value;
-use support::{Server, one_number, run};
 
 const OFTEN: WatchJob = WatchJob { every_s: 0.01, interval_s: 0.3 };
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,10 +1,8 @@
 //! Do statements that travel together do what they would do alone, on a real PostgreSQL?
 
-mod support;
-
+use crate::support::{Server, one_number, one_text, run};
 use pgdrag_driver::session::{Connection, Params, Protocol, Statement};
 use pgwire::value::Format;
-use support::{Server, one_number, one_text, run};
 
 macro_rules! server_or_skip {
     ($test:literal) => {

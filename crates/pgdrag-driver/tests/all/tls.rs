@@ -1,13 +1,11 @@
 //! Is a session encrypted when it is to be, and is the right server believed and no other?
 
-mod support;
-
-use pgdrag_driver::session::{ChannelBinding, Connection, Target, Trust};
-use pgdrag_driver::tls::{Roots, TlsTerms, Verify};
-use support::run;
-use support::tls::{
+use crate::support::run;
+use crate::support::tls::{
     Authority, Certified, Offer, Scripted, asking, expire, name, self_signed, speaking,
 };
+use pgdrag_driver::session::{ChannelBinding, Connection, Target, Trust};
+use pgdrag_driver::tls::{Roots, TlsTerms, Verify};
 
 const SIGNER: &str = "no root certificate given has signed it";
 const HOST: &str = "it is another host's";

@@ -1,18 +1,16 @@
 //! Do pgbench's scripts run against a server as they do in pgbench?
 
-mod support;
-
 use std::process::Command;
 use std::time::Duration;
 
+use crate::support::pgbench::{MODES, SEED, compiled, count, done, scripts, with};
+use crate::support::{Server, one_number, one_text, run};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use pgbench_script::BUILTINS;
 use serde_json::json;
-use support::pgbench::{MODES, SEED, compiled, count, done, scripts, with};
-use support::{Server, one_number, one_text, run};
 
 #[test]
 fn every_command_works_in_every_mode_that_has_it() {

@@ -1,14 +1,12 @@
 //! Does the command keep the contract's promises about its input, its last line and its end?
 
-mod support;
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::{Server, one_number, run};
 use serde_json::{Value, json};
-use support::{Server, one_number, run};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_pgdrag-driver");
 
@@ -431,7 +429,7 @@ fn a_stopped_load_leaves_nothing_running_on_the_server() {
         let Some(server) = Server::start(test).await else { return };
         let mut driver = start(&job_on(&server, "load").to_string());
         let lines = wait_for_phase(&mut driver, "index");
-        support::kill("TERM", &driver.id().to_string());
+        crate::support::kill("TERM", &driver.id().to_string());
         let last = lines.lines().last().expect("a last line").expect("UTF-8");
         assert_eq!(driver.wait().expect("the driver ends").code(), Some(1), "{last}");
         assert!(last.contains("57014"), "{last}");
