@@ -32,8 +32,8 @@ SERVER_BIN = $(BIN)/python -c 'from pgdrag.servers.binaries import *; from pgdra
 WORKERS := $(shell expr `nproc` + 1)
 SIDE_BY_SIDE := -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-# Where the environment forbids bytecode (as images of containers do), each worker and each command that a test
-# starts would compile all of pgdrag and of its tests anew.
+# Where the environment forbids bytecode (as images of containers do), each worker would compile all tests anew:
+# half of the processor time that it takes to collect them.
 test test-contained: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(VENV)/installed-dev
