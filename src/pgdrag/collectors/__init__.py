@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, LiteralString
 
 from pgdrag import registry
@@ -369,11 +370,13 @@ def observation_names() -> frozenset[str]:
 
 def all_observations() -> dict[str, tuple[Observation, ...]]:
     """Return what each registered collector can observe, by the collector's name; without values."""
+    return {name: _observable(collector) for name, collector in all_collectors().items()}
+
+
+@cache  # an experiment asks for the names at each of its claims
+def _observable(collector: type[Collector]) -> tuple[Observation, ...]:
     window = Window(elapsed_s=1.0, committed=1, started_unix_s=0.0, finished_unix_s=1.0)
-    return {
-        name: tuple(collector().observations(window))
-        for name, collector in all_collectors().items()
-    }
+    return tuple(collector().observations(window))
 
 
 def all_collectors() -> dict[str, type[Collector]]:
