@@ -134,6 +134,11 @@ def test_a_file_gives_a_trend_and_its_points():
         ("[10, 6591.5]", "[10, 0]", '"series" in [rungs.claim] must be pairs of a time and a'),
         ("[10, 6591.5]", "[10]", "must have at least 2 element"),
         ("6591.5", "9000", 'trend is "falling", but series goes from 7228 to 9000'),
+        (
+            'claim = { trend = "falling"',
+            'claim = { tps = 9, speedup = 2, trend = "falling"',
+            "omit one of them",
+        ),
     ],
 )
 def test_a_mistake_in_a_series_is_reported_with_its_line(old, new, told):

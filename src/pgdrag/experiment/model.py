@@ -161,6 +161,8 @@ class ClaimTable(Table):
 
     @model_validator(mode="after")
     def _goes_as_it_says(self) -> ClaimTable:
+        if self.tps is not None and self.speedup is not None:
+            raise ValueError("has tps, so that speedup would be ignored: omit one of them")
         if self.trend == "falling" and len(self.series) > 1:
             first, last = self.series[0][1], self.series[-1][1]
             if last >= first:
