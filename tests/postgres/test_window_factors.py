@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
 import pytest
 from loads import PACED
 
-from pgdrag.factors import Example, Factor, Here, Problem, all_factors
+from pgdrag.factors import Example, Factor, all_factors
 from pgdrag.model import Applied, Level, Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.recordings import Event, Recordings
@@ -31,9 +31,6 @@ class Recorder(Factor):
     examples: ClassVar[tuple[Example, ...]] = ()
     reads_back_late = True
     told: ClassVar[list[tuple[str, int]]] = []
-
-    def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
-        return []
 
     def serve(self, trial: Trial) -> None:
         self.told.append(("serve", trial.seed))

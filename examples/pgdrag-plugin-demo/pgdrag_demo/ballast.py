@@ -7,7 +7,7 @@ levels.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from pgdrag.errors import StorageError, UsageError
@@ -32,9 +32,25 @@ class Ballast(Factor):
     def __init__(self) -> None:
         self._noted: NotedChange | None = None
 
-    def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
-        """Refuse, before anything runs, what is no size and what the disk has no room for."""
-        return [problem for level in levels if (problem := _problem(level, here)) is not None]
+    def problem(self, level: Level, here: Here) -> Problem | None:
+        """Refuse, before anything runs, what is not a size and what the disk has no room for."""
+        if level.name != SIZE:
+            return Problem(level, True, f'ballast has no "{level.name}"', f'Write {SIZE} = "64MB".')
+        try:
+            size = parse_bytes(level.value)
+        except UsageError as error:
+            message = f'ballast "{SIZE}" cannot be {level.value}: {error.message}'
+            return Problem(level, True, message, error.hint or "")
+        if size == 0:
+            return Problem(level, True, f'ballast "{SIZE}" must be over 0', "Leave it out instead.")
+        found = os.statvfs(here.scratch_root)
+        free = found.f_bavail * found.f_frsize
+        if size > free:
+            # No mistake: another machine has the room. The trial is reported as untestable here.
+            return Problem(
+                level, False, f"ballast of {level.value} does not fit: {format_bytes(free)} free"
+            )
+        return None
 
     def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
         """Note the file in the undo journal, then make it.
@@ -67,23 +83,3 @@ class Ballast(Factor):
 
 def _path(cluster: Cluster) -> Path:
     return cluster.scratch.root / f"pgdrag-ballast-{os.getpid()}"
-
-
-def _problem(level: Level, here: Here) -> Problem | None:
-    if level.name != SIZE:
-        return Problem(level, True, f'ballast has no "{level.name}"', f'Write {SIZE} = "64MB".')
-    try:
-        size = parse_bytes(level.value)
-    except UsageError as error:
-        message = f'ballast "{SIZE}" cannot be {level.value}: {error.message}'
-        return Problem(level, True, message, error.hint or "")
-    if size == 0:
-        return Problem(level, True, f'ballast "{SIZE}" must be over 0', "Leave it out instead.")
-    found = os.statvfs(here.scratch_root)
-    free = found.f_bavail * found.f_frsize
-    if size > free:
-        # No mistake: another machine has the room. The trial is reported as untestable here.
-        return Problem(
-            level, False, f"ballast of {level.value} does not fit: {format_bytes(free)} free"
-        )
-    return None

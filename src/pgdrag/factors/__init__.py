@@ -118,9 +118,13 @@ class Factor(ABC):
     # What it does goes on within the window, and can be read back only when that has ended, before `undo`.
     reads_back_late: ClassVar[bool] = False
 
-    @abstractmethod
+    def problem(self, level: Level, here: Here) -> Problem | None:
+        """Return what keeps this level, by itself, from being applied here; None: nothing known."""
+        return None
+
     def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
-        """Return what keeps these levels from being applied here; empty: nothing known."""
+        """Return what keeps these levels from being applied here; by default the problem of each by itself."""
+        return [problem for level in levels if (problem := self.problem(level, here)) is not None]
 
     @classmethod
     def inlined(cls, name: str, value: str, directory: Path) -> str:

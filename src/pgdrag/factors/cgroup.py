@@ -79,10 +79,23 @@ class Cgroup(Factor):
         self._refused: dict[str, str] = {}
         self._device = ""
 
-    def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
+    def problem(self, level: Level, here: Here) -> Problem | None:
         """Return what nobody could limit as mistakes, what this kernel or these rights lack as untestable."""
-        trees = hierarchies() if levels else []
-        return [x for level in levels if (x := _problem(level, trees, here)) is not None]
+        kind = LIMITS.get(level.name)
+        if kind is None:
+            message = f'a control group has no "{level.name}" that pgdrag could set'
+            return Problem(level, True, message, f"It sets {', '.join(LIMITS)}.")
+        try:
+            limit = kind.parse(level.value)
+        except UsageError as error:
+            message = f'cgroup "{level.name}" cannot be "{level.value}"'
+            return Problem(level, True, message, error.hint or "")
+        tree = hierarchy_with(limit.controller, hierarchies())
+        reason = _lacking(limit, tree, here)
+        if reason is None:
+            return None
+        message = f'cgroup "{level.name}" cannot be set to {level.value} here: {reason}'
+        return Problem(level, False, message, _would_do(limit, tree))
 
     def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
         """Make the groups, set their limits, and have the server started inside them."""
@@ -205,24 +218,6 @@ def _how(limit: Limit, tree: Hierarchy, device: str) -> str:
     files = ", ".join(dict.fromkeys(write.file for write in limit.writes(1, device)))
     less = f"; {limit.less_in_1}" if limit.less_in_1 else ""
     return f"through version 1 of control groups ({files}){less}"
-
-
-def _problem(level: Level, trees: Sequence[Hierarchy], here: Here) -> Problem | None:
-    kind = LIMITS.get(level.name)
-    if kind is None:
-        message = f'a control group has no "{level.name}" that pgdrag could set'
-        return Problem(level, True, message, f"It sets {', '.join(LIMITS)}.")
-    try:
-        limit = kind.parse(level.value)
-    except UsageError as error:
-        message = f'cgroup "{level.name}" cannot be "{level.value}"'
-        return Problem(level, True, message, error.hint or "")
-    tree = hierarchy_with(limit.controller, trees)
-    reason = _lacking(limit, tree, here)
-    if reason is None:
-        return None
-    message = f'cgroup "{level.name}" cannot be set to {level.value} here: {reason}'
-    return Problem(level, False, message, _would_do(limit, tree))
 
 
 def _lacking(limit: Limit, tree: Hierarchy | None, here: Here) -> str | None:

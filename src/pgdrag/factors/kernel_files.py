@@ -75,15 +75,11 @@ class KernelFiles(Factor):
 
     @abstractmethod
     def problem(self, level: Level, here: Here) -> Problem | None:
-        """Return what keeps this level from being applied here."""
+        """Return what this kernel lacks or only root may set, and mistakes where they can be recognised."""
 
     @abstractmethod
     def batches(self, cluster: Cluster, levels: Mapping[str, str]) -> Iterable[Batch]:
         """Return what to write, in order."""
-
-    def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
-        """Return what this kernel lacks or only root may set, and mistakes where they can be recognised."""
-        return [problem for level in levels if (problem := self.problem(level, here)) is not None]
 
     def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
         """Write the values, each noted first."""

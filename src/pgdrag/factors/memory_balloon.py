@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -52,9 +52,34 @@ class MemoryBalloon(Factor):
         self._available_before = 0
         self._refused = ""
 
-    def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
-        """Return what is no size as a mistake; untestable: too little memory, or none that may be locked."""
-        return [problem for level in levels if (problem := _problem(level)) is not None]
+    def problem(self, level: Level, here: Here) -> Problem | None:
+        """Return what is not a size as a mistake; untestable: too little memory, or none that may be locked."""
+        if level.name != LEAVE:
+            message = f'a memory balloon has no "{level.name}"'
+            return Problem(
+                level, True, message, f'Write {LEAVE} = "2GB": what the machine has left.'
+            )
+        what = f'memory_balloon "{LEAVE}" cannot be {level.value}'
+        try:
+            leave_bytes = parse_bytes(level.value)
+        except UsageError as error:
+            return Problem(level, True, f"{what}: {error.message}", error.hint or "")
+        if leave_bytes < LEAST_BYTES:
+            hint = f"Leave {format_bytes(LEAST_BYTES)} or more."
+            return Problem(level, True, f"{what}: no server starts with less memory", hint)
+        cannot = f'memory_balloon "{LEAVE}" cannot be set to {level.value} here'
+        try:
+            there = available_bytes()
+        except (OSError, StopIteration):
+            return Problem(level, False, f"{cannot}: this kernel does not tell what is available")
+        if there <= leave_bytes:
+            return Problem(level, False, f"{cannot}: {format_bytes(there)} are available")
+        limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+        reason = unlockable(there - leave_bytes, limit, may_lock_all=has_capability(_CAP_IPC_LOCK))
+        if reason:
+            hint = f"As root, pgdrag would have a process hold {format_bytes(there - leave_bytes)}."
+            return Problem(level, False, f"{cannot}: {reason}", hint)
+        return None
 
     def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
         """Take memory; it may take a while, and can be interrupted."""
@@ -164,33 +189,6 @@ class Balloon:
         return (
             line or "the process that takes memory was killed, most likely because memory ran out"
         )
-
-
-def _problem(level: Level) -> Problem | None:
-    if level.name != LEAVE:
-        message = f'a memory balloon has no "{level.name}"'
-        return Problem(level, True, message, f'Write {LEAVE} = "2GB": what the machine has left.')
-    what = f'memory_balloon "{LEAVE}" cannot be {level.value}'
-    try:
-        leave_bytes = parse_bytes(level.value)
-    except UsageError as error:
-        return Problem(level, True, f"{what}: {error.message}", error.hint or "")
-    if leave_bytes < LEAST_BYTES:
-        hint = f"Leave {format_bytes(LEAST_BYTES)} or more."
-        return Problem(level, True, f"{what}: no server starts with less memory", hint)
-    here = f'memory_balloon "{LEAVE}" cannot be set to {level.value} here'
-    try:
-        there = available_bytes()
-    except (OSError, StopIteration):
-        return Problem(level, False, f"{here}: this kernel does not tell what is available")
-    if there <= leave_bytes:
-        return Problem(level, False, f"{here}: {format_bytes(there)} are available")
-    limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
-    reason = unlockable(there - leave_bytes, limit, may_lock_all=has_capability(_CAP_IPC_LOCK))
-    if reason:
-        hint = f"As root, pgdrag would have a process hold {format_bytes(there - leave_bytes)}."
-        return Problem(level, False, f"{here}: {reason}", hint)
-    return None
 
 
 def unlockable(size: int, limit: int, *, may_lock_all: bool) -> str:

@@ -89,9 +89,43 @@ class MountOptions(Factor):
         """Return the options of the file system itself."""
         return [x for x in options_of(levels) if not is_of_mount(x)]
 
-    def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
-        """Return what are no options as mistakes; without root or consent a level is untestable."""
-        return [problem for level in levels if (problem := _problem(level, here)) is not None]
+    def problem(self, level: Level, here: Here) -> Problem | None:
+        """Return what is not an option as a mistake; without root or consent a level is untestable."""
+        if level.name != OPTIONS:
+            message = f'a mount has no "{level.name}"'
+            return Problem(level, True, message, f'Write {OPTIONS} = "noatime,nodiratime".')
+        options = options_of({level.name: level.value})
+        wrong = [x for x in options if _is_refused(x)]
+        if wrong or not options:
+            what = f'"{wrong[0]}"' if wrong else f'"{level.value}"'
+            message = f"mount options cannot be {what}"
+            return Problem(
+                level, True, message, "Name options that the kernel can change: noatime."
+            )
+        if here.storage:
+            return _without_root(level, "the scratch device")
+        found = mount_holding(here.scratch_root)
+        if found is None:
+            return Problem(
+                level, False, "mount options cannot be set here: the host hides its mounts"
+            )
+        without_root = _without_root(level, str(found.mount_point))
+        if without_root is not None:
+            return without_root
+        disk = disk_under(here.scratch_root)
+        if str(found.mount_point) in here.allowed or (
+            isinstance(disk, Disk) and disk.is_named_in(here.allowed)
+        ):
+            return None
+        message = (
+            f'mount options cannot be set to "{level.value}" here: '
+            f'"{found.mount_point}" is not pgdrag\'s to remount'
+        )
+        hint = (
+            f"Give the baseline a storage of its own, or add --allow-change {found.mount_point}. "
+            f"Its options are {','.join(found.options)} now."
+        )
+        return Problem(level, False, message, hint)
 
     def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
         """Remount with the options that are not in force yet."""
@@ -163,40 +197,6 @@ def _is_refused(option: str) -> bool:
     name, _, value = option.partition("=")
     is_known_to_reach = name in _NOT_OPTIONS | _REACHING or value == "panic"
     return is_known_to_reach or not _FORM.fullmatch(option)
-
-
-def _problem(level: Level, here: Here) -> Problem | None:
-    if level.name != OPTIONS:
-        message = f'a mount has no "{level.name}"'
-        return Problem(level, True, message, f'Write {OPTIONS} = "noatime,nodiratime".')
-    options = options_of({level.name: level.value})
-    wrong = [x for x in options if _is_refused(x)]
-    if wrong or not options:
-        what = f'"{wrong[0]}"' if wrong else f'"{level.value}"'
-        message = f"mount options cannot be {what}"
-        return Problem(level, True, message, "Name options that the kernel can change: noatime.")
-    if here.storage:
-        return _without_root(level, "the scratch device")
-    found = mount_holding(here.scratch_root)
-    if found is None:
-        return Problem(level, False, "mount options cannot be set here: the host hides its mounts")
-    without_root = _without_root(level, str(found.mount_point))
-    if without_root is not None:
-        return without_root
-    disk = disk_under(here.scratch_root)
-    if str(found.mount_point) in here.allowed or (
-        isinstance(disk, Disk) and disk.is_named_in(here.allowed)
-    ):
-        return None
-    message = (
-        f'mount options cannot be set to "{level.value}" here: '
-        f'"{found.mount_point}" is not pgdrag\'s to remount'
-    )
-    hint = (
-        f"Give the baseline a storage of its own, or add --allow-change {found.mount_point}. "
-        f"Its options are {','.join(found.options)} now."
-    )
-    return Problem(level, False, message, hint)
 
 
 def _without_root(level: Level, place: str) -> Problem | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from pgdrag.errors import ServerError
@@ -26,9 +26,22 @@ class Server(Factor):
     # A cluster is of one version from the beginning, so there is nothing to try on one that is made.
     examples: ClassVar[tuple[Example, ...]] = ()
 
-    def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
+    def problem(self, level: Level, here: Here) -> Problem | None:
         """Return names other than "postgres" as mistakes, and versions that are not installed here."""
-        return [problem for level in levels if (problem := _problem(level, here)) is not None]
+        if level.name != POSTGRES:
+            message = f'a server has no "{level.name}"'
+            return Problem(level, True, message, f'Write {POSTGRES} = "17", or a directory.')
+        strange = strange_programs(level.value)
+        if strange is not None and strange.key not in here.allowed:
+            message = f'the version of the server in "{level.value}" is unknown, as nothing there was started'
+            return Problem(level, False, message, "If you trust its programs, add --allow-run.")
+        try:
+            find_binaries(level.value)
+        except ServerError as error:
+            is_mistake = not level.value.replace(".", "").isdecimal()
+            words = " ".join(x for x in (error.detail, error.hint) if x)
+            return Problem(level, is_mistake, error.message, words)
+        return None
 
     @classmethod
     def programs(cls, levels: Mapping[str, str]) -> list[Program]:
@@ -40,22 +53,3 @@ class Server(Factor):
         """Return the version of the cluster."""
         version = cluster.binaries.version
         return [Applied(Level(self.name, name, value), version) for name, value in levels.items()]
-
-
-def _problem(level: Level, here: Here) -> Problem | None:
-    if level.name != POSTGRES:
-        message = f'a server has no "{level.name}"'
-        return Problem(level, True, message, f'Write {POSTGRES} = "17", or a directory.')
-    strange = strange_programs(level.value)
-    if strange is not None and strange.key not in here.allowed:
-        message = (
-            f'the version of the server in "{level.value}" is unknown, as nothing there was started'
-        )
-        return Problem(level, False, message, "If you trust its programs, add --allow-run.")
-    try:
-        find_binaries(level.value)
-    except ServerError as error:
-        is_mistake = not level.value.replace(".", "").isdecimal()
-        words = " ".join(x for x in (error.detail, error.hint) if x)
-        return Problem(level, is_mistake, error.message, words)
-    return None

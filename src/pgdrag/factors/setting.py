@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
@@ -50,9 +50,15 @@ class Setting(Factor):
     def __init__(self) -> None:
         self._notes: dict[str, str] = {}
 
-    def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
+    def problem(self, level: Level, here: Here) -> Problem | None:
         """Return typos and values out of every range as mistakes; what needs consent, and the rest, as untestable."""
-        return [problem for level in levels if (problem := _problem(level, here)) is not None]
+        refusal = _refusal(level, here.settings)
+        if refusal is None:
+            return _without_consent(level, here)
+        by_newest = _refusal(level, here.newest_settings)
+        is_mistake = by_newest is not None and not isinstance(by_newest, NotInThisBuild)
+        hint = _hint(here, refusal) if by_newest is None else refusal.hint or ""
+        return Problem(level, is_mistake, refusal.message, hint)
 
     def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
         """Write the whole postgresql.conf, so that no other value is left from an earlier trial."""
@@ -100,16 +106,6 @@ def _execute_in_the_end(connection: psycopg.Connection, command: LiteralString) 
             continue  # even this takes longer than a time-out of 1 ms, sometimes
         return
     connection.execute(command)
-
-
-def _problem(level: Level, here: Here) -> Problem | None:
-    refusal = _refusal(level, here.settings)
-    if refusal is None:
-        return _without_consent(level, here)
-    by_newest = _refusal(level, here.newest_settings)
-    is_mistake = by_newest is not None and not isinstance(by_newest, NotInThisBuild)
-    hint = _hint(here, refusal) if by_newest is None else refusal.hint or ""
-    return Problem(level, is_mistake, refusal.message, hint)
 
 
 def _without_consent(level: Level, here: Here) -> Problem | None:
