@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from living import connected
+from loads import PACED, SHORT
 
 from pgdrag.errors import ServerError
 from pgdrag.factors.treated_workload import workload_of
@@ -17,22 +18,21 @@ from pgdrag.findings.mechanisms.ledger import ledger
 from pgdrag.host.process_sight import seeing_as
 from pgdrag.model import Instrument, Level, Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.model.events import Event, PhaseStarted, Throughput, ignore
-from pgdrag.model.load import LoadProfile, Open, Step
+from pgdrag.model.load import Closed, LoadProfile, Open, Step
 from pgdrag.model.recordings import StatementPlan, WaitTime
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.datasets import dataset_key
 from pgdrag.servers.scratch import Scratch
-from pgdrag.servers.snapshot import SnapshotStore
 from pgdrag.servers.sweep import sweep
 from pgdrag.trial import ServerTrialRunner, run_trial
 
-SHORT = LoadProfile(connections=2, warm_up_s=0.3, measure_s=2, budget_s=4, min_commits=1)
+# Restored, driven and checked at a fraction of what TPC-C takes.
+CHEAP = WorkloadSpec("pgbench", {"scale": 1})
+TPCC = WorkloadSpec("tpcc", {"warehouses": 1})
 
 
-def trial_of(load: LoadProfile = SHORT, **settings: str) -> Trial:
+def trial_of(load: LoadProfile = SHORT, workload: WorkloadSpec = CHEAP, **settings: str) -> Trial:
     levels = tuple(Level("setting", name, value) for name, value in settings.items())
-    workload = WorkloadSpec("tpcc", {"warehouses": 1})
     return Trial(1, 1, 1, Treatment("T", levels), workload, load, seed=1)
 
 
@@ -43,7 +43,8 @@ def no_cluster_is_left(bench: ServerTrialRunner) -> bool:
 def test_a_trial_is_measured_and_its_evidence_and_settings_read_back(
     bench: ServerTrialRunner,
 ) -> None:
-    result = run_trial(trial_of(shared_buffers="64MB", checkpoint_timeout="30"), bench)
+    trial = trial_of(workload=TPCC, shared_buffers="64MB", checkpoint_timeout="30")
+    result = run_trial(trial, bench)
     assert result.outcome is Outcome.MEASURED, result.reason
     assert result.measurement is not None
     assert result.measurement.total.is_balanced
@@ -85,7 +86,8 @@ def test_commits_wait_for_wal_in_the_ledger_and_asynchronous_ones_do_not(
         ("delayed", {"commit_delay": "20000", "commit_siblings": "0"}),
         ("asynchronous", {"synchronous_commit": "off"}),
     ):
-        result = run_trial(trial_of(**settings), bench)
+        trial = trial_of(replace(SHORT, measure_s=2, pacing=Closed()), TPCC, **settings)
+        result = run_trial(replace(trial, is_checked=False), bench)
         assert result.measurement is not None, result.reason
         committed = result.measurement.total.committed
         book = ledger(result.recordings.of(WaitTime), result.evidence, committed)
@@ -106,7 +108,7 @@ def test_a_server_that_refuses_to_start_is_an_outcome(bench: ServerTrialRunner) 
 def test_transactions_that_the_server_refuses_are_counted_with_their_message(
     bench: ServerTrialRunner,
 ) -> None:
-    result = run_trial(trial_of(default_transaction_read_only="on"), bench)
+    result = run_trial(trial_of(workload=TPCC, default_transaction_read_only="on"), bench)
     assert result.measurement is not None
     counts = result.measurement.transactions
     assert counts["payment"].failed_by_sqlstate["25006"] > 0
@@ -137,7 +139,8 @@ def test_the_window_goes_on_with_the_sessions_of_the_warm_up(bench: ServerTrialR
         in_warm_up(event)
         in_window(event)
 
-    result = run_trial(trial_of(replace(SHORT, warm_up_s=1.5)), bench, listen)
+    # As long as it takes to hear of both.
+    result = run_trial(trial_of(replace(SHORT, warm_up_s=1.5, measure_s=1.5)), bench, listen)
     assert len(sessions["before"]) == SHORT.connections
     assert sessions["before"] == sessions["after"]
     assert result.measurement is not None
@@ -145,8 +148,8 @@ def test_the_window_goes_on_with_the_sessions_of_the_warm_up(bench: ServerTrialR
 
 
 def test_sessions_follow_the_steps_and_every_step_commits(bench: ServerTrialRunner) -> None:
-    steps = (Step(0, 1), Step(1, 2), Step(2, 4))
-    load = LoadProfile(connections=4, warm_up_s=0.5, measure_s=3, budget_s=3, steps=steps)
+    steps = tuple(Step(at_s, sessions, PACED.rate_per_s) for at_s, sessions in enumerate((1, 2, 4)))
+    load = replace(SHORT, connections=4, measure_s=3, steps=steps)
     result = run_trial(trial_of(load), bench)
     assert result.measurement is not None
     # At the very end of an interval the next step has begun, or not yet.
@@ -157,14 +160,15 @@ def test_sessions_follow_the_steps_and_every_step_commits(bench: ServerTrialRunn
 
 
 def test_an_open_loop_counts_what_arrived_and_what_was_lost(bench: ServerTrialRunner) -> None:
-    pacing = Open(rate_per_s=50_000, arrivals="uniform", backlog_limit=10)
-    load = LoadProfile(connections=2, warm_up_s=0.5, measure_s=2, budget_s=2, pacing=pacing)
-    result = run_trial(trial_of(load), bench)
+    pacing = Open(rate_per_s=5000, arrivals="uniform", backlog_limit=10)
+    load = replace(SHORT, warm_up_s=0.5, measure_s=2, pacing=pacing)
+    # Each commit waits for 20 ms, so that the clients are far behind.
+    result = run_trial(trial_of(load, commit_delay="20000", commit_siblings="0"), bench)
     assert result.measurement is not None
     arrivals, total = result.measurement.arrivals, result.measurement.total
     assert arrivals is not None
     # None of the schedule is lost, however far the clients are behind it.
-    assert arrivals.scheduled - arrivals.carried == pytest.approx(100_000, abs=2)
+    assert arrivals.scheduled - arrivals.carried == pytest.approx(10_000, abs=2)
     assert 0 < arrivals.max_queue <= 10
     assert total.dropped > total.committed > 0
 
@@ -172,7 +176,8 @@ def test_an_open_loop_counts_what_arrived_and_what_was_lost(bench: ServerTrialRu
 def test_a_workloads_own_keys_reach_the_driver(bench: ServerTrialRunner) -> None:
     keys = {"statements": "pipelined", "terminals": "specification", "wait_scale": 0.01}
     workload = WorkloadSpec("tpcc", {"warehouses": 1, "max_tries": 2, **keys})
-    result = run_trial(replace(trial_of(), workload=workload), bench)
+    load = replace(SHORT, pacing=Closed())
+    result = run_trial(trial_of(load, workload), bench)
     assert result.outcome is Outcome.MEASURED, result.reason
     assert not result.violations
     # Four terminals that wait 0.1 s and more each time: without waits it is hundreds.
@@ -191,7 +196,8 @@ def test_a_server_that_dies_under_load_is_a_crash_and_leaves_nothing(
     bench: ServerTrialRunner, victim: str
 ) -> None:
     listen = when_measuring(lambda: os.kill(victim_pid(bench, victim), signal.SIGKILL))
-    result = run_trial(trial_of(LoadProfile(4, 0, 4, 4)), bench, listen)
+    load = replace(SHORT, connections=4, measure_s=4)
+    result = run_trial(trial_of(load), bench, listen)
     assert result.outcome is Outcome.CRASHED, result
     assert result.reason.startswith("the server crashed under load")
     assert no_cluster_is_left(bench)
@@ -200,7 +206,7 @@ def test_a_server_that_dies_under_load_is_a_crash_and_leaves_nothing(
 def test_a_dataset_that_was_tampered_with_makes_the_trial_invalid(bench: ServerTrialRunner) -> None:
     def tamper() -> None:
         with connected(bench) as db:
-            db.execute("UPDATE public.warehouse SET w_ytd = w_ytd + 1")
+            db.execute("UPDATE public.pgbench_branches SET bbalance = bbalance + 1")
 
     result = run_trial(trial_of(), bench, when_measuring(tamper))
     assert result.outcome is Outcome.INVALID
@@ -208,15 +214,10 @@ def test_a_dataset_that_was_tampered_with_makes_the_trial_invalid(bench: ServerT
 
 
 @pytest.mark.parametrize("damage", ["missing", "torn"])
-def test_a_damaged_snapshot_is_made_anew_and_is_no_treatments_result(
+def test_a_damaged_snapshot_is_recreated_and_is_no_treatments_result(
     bench: ServerTrialRunner, damage: str
 ) -> None:
-    run_trial(trial_of(), bench)  # so that there is a snapshot
-    bench.remove_kept()
-    # Other tests' snapshots lie beside it.
-    key = dataset_key(workload_of(trial_of().workload, trial_of().treatment), bench.binaries)
-    snapshot = SnapshotStore(bench.scratch).get(key)
-    assert snapshot is not None
+    snapshot = bench.snapshot(workload_of(CHEAP, trial_of().treatment), ignore)
     tables = (snapshot.directory / "data" / "base").glob("*/*")
     table = max(tables, key=lambda path: path.stat().st_size)
     if damage == "missing":
@@ -229,7 +230,7 @@ def test_a_damaged_snapshot_is_made_anew_and_is_no_treatments_result(
     bench._discarded.clear()
     result = bench.run(trial_of(), ignore)
     assert result.outcome is Outcome.MEASURED, result.reason
-    (note,) = [text for text in result.warnings if "made anew" in text]
+    (note,) = [text for text in result.warnings if "it was recreated" in text]
     assert ("is missing" if damage == "missing" else "invalid page") in note
     assert table.stat().st_size
     assert no_cluster_is_left(bench)
@@ -262,7 +263,7 @@ def test_a_cluster_that_cannot_be_removed_loses_no_measurement(
         raise ServerError("a process does not end")
 
     trial = trial_of()
-    bench.snapshot(workload_of(trial.workload, trial.treatment), ignore)  # its cluster is removed
+    bench.snapshot(workload_of(CHEAP, trial.treatment), ignore)  # its cluster is removed
     with monkeypatch.context() as patch:
         patch.setattr(Cluster, "remove", stuck)
         result = run_trial(trial, bench)
@@ -294,7 +295,12 @@ def test_a_pasted_archive_command_is_not_run_until_it_is_allowed(bench: ServerTr
     mark.mkdir()
     bench.scratch.give(mark)
     trial = trial_of(
-        archive_mode="on", archive_command=f"touch {mark}/%f", archive_timeout="1", work_mem="1MB"
+        replace(SHORT, measure_s=2, pacing=Closed()),
+        TPCC,
+        archive_mode="on",
+        archive_command=f"touch {mark}/%f",
+        archive_timeout="1",
+        work_mem="1MB",
     )
     result = run_trial(trial, bench)
     assert result.outcome is Outcome.MEASURED, result.reason
