@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+from in_process import OURS, libpq_variables
 from pgdrag.servers.cluster import Cluster
 
 TIMEOUT_S = 300
@@ -21,16 +22,10 @@ def dsn(cluster: Cluster, user: str = "pgdrag", *, database: str = "pgdrag") -> 
 
 def start(*arguments: str | Path, **environment: str) -> subprocess.Popen[str]:
     """Start a command; what libpq would read from the environment is left out."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("PG") or name.startswith("PGDRAG_")
-    }
-    # Test runs side by side are no measurements that could disturb each other.
-    ours = {"PGDRAG_MACHINE": f"tests-{os.getpid()}", "COLUMNS": "120"}
+    kept = {name: value for name, value in os.environ.items() if name not in libpq_variables()}
     return subprocess.Popen(
         [sys.executable, "-m", "pgdrag", *map(str, arguments)],
-        env=kept | ours | environment,
+        env=kept | OURS | environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""`pgdrag bench` as a person runs it: on a server of theirs, and on one made for the run."""
+"""`pgdrag bench`: on a server of one's own, and on one made for the run."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import dsn, pgdrag
+from commands import dsn, outcome, start
 
+from in_process import pgdrag
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot
 from pgdrag.workloads.scripts import BUILTINS
 
-SHORT = ("-T", "0.5", "--warm-up", "0.1", "--random-seed", "7")
+SHORT = ("-T", "0.3", "--warm-up", "0.1", "--random-seed", "7")
+# Where it is not asked how fast it goes, or how a window ends.
+FEW = ("-t", "20", "--warm-up", "0")
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +47,7 @@ def unwrapped(text: str) -> str:
 
 
 def bench_json(*arguments: str | Path) -> tuple[int, dict[str, Any]]:
-    status, out, err = pgdrag("bench", *SHORT, "--json", *arguments)
+    status, out, err = pgdrag("bench", "--json", *arguments)
     assert out, err
     return status, json.loads(out)
 
@@ -67,7 +70,20 @@ def test_tables_are_made_at_a_scale(server: Cluster) -> None:
 
 def test_a_run_prints_rate_percentiles_and_the_drivers_cost(tables: Cluster) -> None:
     status, out, err = pgdrag(
-        "bench", "-c", "2", "-b", "tpcb@3", "-S", *SHORT, "-T", "1", "-P", "1", dsn(tables)
+        "bench",
+        "-c",
+        "2",
+        "-b",
+        "tpcb@3",
+        "-S",
+        *SHORT,
+        "-T",
+        "1",
+        "-R",
+        "200",
+        "-P",
+        "1",
+        dsn(tables),
     )
     assert status == 0, err
     for words in ("/s committed (95 % interval", "tpcb-like", "select-only", "p99", "a transaction", "seed 7"):  # fmt: skip
@@ -77,7 +93,7 @@ def test_a_run_prints_rate_percentiles_and_the_drivers_cost(tables: Cluster) -> 
 
 def test_json_counts_what_the_server_has(tables: Cluster) -> None:
     arguments = ("-c", "2", "-N", "-M", "prepared", "--warm-up", "0", dsn(tables))
-    status, found = bench_json(*arguments)
+    status, found = bench_json(*SHORT, *arguments)
     assert status == 0
     committed = found["trials"][0]["counts"]["simple-update"]["committed"]
     with tables.connect() as connection:
@@ -158,12 +174,12 @@ def test_each_statement_has_its_latency_and_failures_as_with_pgbench(
     status, out, err = pgdrag("bench", "--warm-up", "0", *arguments, dsn(tables))
     assert status == 0, err
     assert "SELECT pg_sleep(0.002)" in out
-    status, found = bench_json("-S", dsn(tables))
+    status, found = bench_json(*FEW, "-S", dsn(tables))
     assert (status, found["found"]["statements"]) == (0, [])
 
 
 def test_a_rate_is_kept_and_its_arrivals_add_up(tables: Cluster) -> None:
-    status, found = bench_json("-S", "-c", "4", "-R", "100", "-L", "1000", dsn(tables))
+    status, found = bench_json(*SHORT, "-S", "-c", "4", "-R", "100", "-L", "1000", dsn(tables))
     assert status == 0
     assert found["study"]["load"]["pacing"] == {"kind": "open", "rate_per_s": 100, "arrivals": "poisson", "backlog_limit": 10000}  # fmt: skip
     (rung,) = found["rungs"]
@@ -173,7 +189,7 @@ def test_a_rate_is_kept_and_its_arrivals_add_up(tables: Cluster) -> None:
 
 def test_a_ramp_works_step_by_step(tables: Cluster) -> None:
     status, out, err = pgdrag(
-        "bench", "-S", "--sessions", "1..3+2/1s", "--warm-up", "0", dsn(tables)
+        "bench", "-S", "--sessions", "1..3+2/0.3s", "--warm-up", "0", dsn(tables)
     )
     assert status == 0, err
     assert "1 to 3 of 3 clients" in unwrapped(out)
@@ -183,7 +199,7 @@ def test_a_ramp_works_step_by_step(tables: Cluster) -> None:
 def test_a_script_of_ones_own_has_its_variables(tables: Cluster, tmp_path: Path) -> None:
     script = tmp_path / "mine.sql"
     script.write_text("\\set n :low + 1\nSELECT 1 / (:n - 5);\n")
-    status, found = bench_json("-f", script, "-D", "low=5", dsn(tables))
+    status, found = bench_json(*FEW, "-f", script, "-D", "low=5", dsn(tables))
     assert status == 0
     assert found["trials"][0]["counts"]["mine.sql"]["committed"] > 0
 
@@ -232,7 +248,7 @@ def test_a_shell_command_needs_leave(tables: Cluster, tmp_path: Path) -> None:
     status, _, err = pgdrag("bench", "-f", script, *SHORT, dsn(tables))
     assert status == 2
     assert "shell" in err
-    status, _, err = pgdrag("bench", "-f", script, *SHORT, "--allow-shell", dsn(tables))
+    status, _, err = pgdrag("bench", "-f", script, *FEW, "--allow-shell", dsn(tables))
     assert status == 0, err
 
 
@@ -251,7 +267,7 @@ def test_a_server_with_other_sessions_is_asked_about(tables: Cluster) -> None:
         assert status == 2
         assert "it has 1 other session" in err
         assert "--yes" in err
-        status, _, err = pgdrag("bench", "-S", *SHORT, "--yes", dsn(tables))
+        status, _, err = pgdrag("bench", "-S", *FEW, "--yes", dsn(tables))
         assert status == 0, err
 
 
@@ -270,7 +286,7 @@ def test_a_dry_run_says_what_would_be_done_and_neither_asks_nor_does_it(
     text = unwrapped(out)
     assert "simple-update, scale" in text
     assert "Before the load: TRUNCATE pgbench_history" in text
-    assert "Time: 100 ms warm-up, 500 ms measured" in text
+    assert "Time: 100 ms warm-up, 300 ms measured" in text
     assert "Create pgbench's tables at scale 7" in unwrapped(told)
     assert "drop those that exist" in unwrapped(told)
     assert scale != 7
@@ -290,7 +306,7 @@ def test_a_server_that_is_not_there_is_reported(tmp_path: Path) -> None:
 
 def test_the_environment_names_the_server(tables: Cluster) -> None:
     where = {"PGHOST": str(tables.socket_directory), "PGPORT": str(tables.port), "PGUSER": "pgdrag", "PGDATABASE": "pgdrag"}  # fmt: skip
-    status, out, err = pgdrag("bench", "-S", *SHORT, **where)
+    status, out, err = pgdrag("bench", "-S", *FEW, **where)
     assert status == 0, err
     assert "committed" in out
 
@@ -299,18 +315,11 @@ def test_one_command_makes_a_server_and_gives_a_number(
     open_directory: Path, tmp_path: Path
 ) -> None:
     scratch = open_directory / "throw-away"
-    status, out, err = pgdrag(
-        "bench",
-        "--throw-away",
-        "-s",
-        "1",
-        *SHORT,
-        "--html",
-        tmp_path / "report.html",
-        PGDRAG_SCRATCH=str(scratch),
-    )
+    page = tmp_path / "report.html"
+    arguments = ("bench", "--throw-away", "-s", "1", *SHORT, "--html", page)
+    status, out, err = outcome(start(*arguments, PGDRAG_SCRATCH=str(scratch)))
     assert status == 0, err
-    assert "The measured window" in (tmp_path / "report.html").read_text()
+    assert "The measured window" in page.read_text()
     assert "on a throw-away server" in unwrapped(out)
     assert not list((scratch / "clusters").iterdir())
 

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from commands import TIMEOUT_S, heard, outcome, start
 
+from in_process import OURS, pgdrag
 from pgdrag.host.machine_lock import MACHINE_VARIABLE, measuring_alone
 
 EXPERIMENT = """
@@ -26,7 +27,7 @@ title = "A tiny ladder"
 question = "Does the road hold from end to end?"
 
 [workload]
-kind = "tpcc"
+kind = "pgbench"
 
 [design]
 kind = "ladder"
@@ -48,7 +49,7 @@ setting = { shared_buffers = "1MB" }
 [scales.test]
 summary = "seconds"
 [scales.test.workload]
-warehouses = 1
+scale = 1
 [scales.test.load]
 connections = 2
 warm_up_s = 0.5
@@ -56,11 +57,12 @@ measure_s = 1.5
 budget_s = 2
 rate_per_s = 100
 """
-# The same on tables that are restored and checked in a moment, and shorter still where nobody interferes.
-SMALL = EXPERIMENT.replace('"tpcc"', '"pgbench"').replace("warehouses = 1", "scale = 1")
-SHORT = SMALL.replace("warm_up_s = 0.5", "warm_up_s = 0").replace(
+# Shorter where nobody interferes.
+SHORT = EXPERIMENT.replace("warm_up_s = 0.5", "warm_up_s = 0").replace(
     "measure_s = 1.5", "measure_s = 1"
 )
+# Neither Rich's markup nor one of its emojis.
+TITLE = "A [bold]tiny[/oops] ladder :100:"
 
 
 @dataclass
@@ -71,11 +73,14 @@ class Shell:
     scratch: Path
 
     def start(self, *arguments: str | Path, **environment: str) -> subprocess.Popen[str]:
-        places = {"PGDRAG_HOME": str(self.home), "PGDRAG_SCRATCH": str(self.scratch)}
-        return start(*arguments, **places | {"COLUMNS": "160"} | environment)
+        return start(*arguments, **self._environment() | environment)
 
-    def run(self, *arguments: str | Path, **environment: str) -> tuple[int, str, str]:
-        return outcome(self.start(*arguments, **environment))
+    def run(self, *arguments: str | Path) -> tuple[int, str, str]:
+        return pgdrag(*arguments, **self._environment())
+
+    def _environment(self) -> dict[str, str]:
+        places = {"PGDRAG_HOME": str(self.home), "PGDRAG_SCRATCH": str(self.scratch)}
+        return places | {"COLUMNS": "160"}
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         with sqlite3.connect(self.home / "journal.sqlite") as db:
@@ -146,14 +151,31 @@ def shell(tmp_path: Path, open_directory: Path) -> Shell:
 @pytest.fixture
 def experiment(tmp_path: Path) -> Path:
     path = tmp_path / "tiny.toml"
-    path.write_text(SMALL)
+    path.write_text(EXPERIMENT)
     return path
 
 
-@pytest.fixture
-def tpcc(experiment: Path) -> Path:
-    experiment.write_text(EXPERIMENT)
-    return experiment
+@dataclass(frozen=True)
+class Finished:
+    """A run that has ended, and what its command wrote."""
+
+    shell: Shell
+    html: Path
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, open_directory: Path) -> Finished:
+    """The run that several tests look at."""
+    place = tmp_path_factory.mktemp("finished")
+    shell, html = Shell(place / "home", open_directory / "with space"), place / "out" / "r.html"
+    file = place / "tiny.toml"
+    file.write_text(SHORT.replace("A tiny ladder", TITLE))
+    run = shell.start("run", file, "--seed", "7", "--html", html, "--json")
+    status, out, err = outcome(run)
+    assert status == 0, err
+    return Finished(shell, html, out, err)
 
 
 def second_trial_runs(shell: Shell) -> None:
@@ -161,15 +183,10 @@ def second_trial_runs(shell: Shell) -> None:
     time.sleep(1.0)  # into its warm-up or window: any moment of the trial will do
 
 
-def test_a_run_ends_with_a_report_and_can_be_looked_at_again(
-    shell: Shell, tpcc: Path, tmp_path: Path
-) -> None:
-    html = tmp_path / "out" / "report.html"
-    status, out, err = shell.run("run", tpcc, "--seed", "7", "--html", html, "--json")
-    assert status == 0, err
-    found = json.loads(out)
-    assert found["pgdrag_report"] == 2
-    assert "A tiny ladder" in html.read_text()
+def test_a_run_ends_with_a_report_and_can_be_looked_at_again(finished: Finished) -> None:
+    shell = finished.shell
+    assert json.loads(finished.out)["pgdrag_report"] == 2
+    assert TITLE in finished.html.read_text()
     assert shell.leftovers() == []
     assert shell.query("SELECT outcome FROM attempt") == [("measured",)] * 2
     _, runs, _ = shell.run("runs", "--json")
@@ -235,26 +252,21 @@ def test_a_rung_whose_server_does_not_start_is_reported_and_the_run_goes_on(
 
 
 def test_text_in_brackets_and_line_100_are_printed_as_they_stand(
-    shell: Shell, experiment: Path
+    shell: Shell, experiment: Path, finished: Finished
 ) -> None:
-    text = SHORT.replace("A tiny ladder", "A [bold]tiny[/oops] ladder :100:")
-    lines_before = text[: text.index("[[rungs]]")].count("\n")
+    lines_before = SHORT[: SHORT.index("[[rungs]]")].count("\n")
     experiment.write_text(
-        text.replace("[[rungs]]", "\n" * (98 - lines_before) + "[[rungs]]\nnam = 1")
+        SHORT.replace("[[rungs]]", "\n" * (98 - lines_before) + "[[rungs]]\nnam = 1")
     )
     status, _, err = shell.run("run", experiment)
     assert status == 2
     assert "tiny.toml:100: " in err
-    experiment.write_text(text)
-    status, _, err = shell.run("run", experiment)
-    assert status == 0, err
-    assert "A [bold]tiny[/oops] ladder :100:" in err
-    assert "A [bold]tiny[/oops] ladder :100:" in shell.run("show", "last")[1]
+    assert TITLE in finished.err
+    assert TITLE in finished.shell.run("show", "last")[1]
 
 
-def test_resuming_a_complete_run_runs_nothing(shell: Shell, experiment: Path) -> None:
-    experiment.write_text(SHORT)
-    shell.run("run", experiment)
+def test_resuming_a_complete_run_runs_nothing(finished: Finished) -> None:
+    shell = finished.shell
     before = shell.query("SELECT * FROM run"), shell.query("SELECT * FROM attempt")
     status, out, err = shell.run("resume", "last")
     assert status == 0
@@ -284,7 +296,7 @@ MISTAKES: list[tuple[str, str, str, str]] = [
 def test_a_mistake_in_the_file_is_reported_with_its_line_before_anything_runs(
     shell: Shell, experiment: Path, old: str, new: str, where: str, what: str
 ) -> None:
-    experiment.write_text(SMALL.replace(old, new))
+    experiment.write_text(EXPERIMENT.replace(old, new))
     status, out, err = shell.run("run", experiment)
     assert (status, out) == (2, "")
     assert err.startswith("error: ")
@@ -335,7 +347,7 @@ def test_two_measurements_at_once_are_refused(shell: Shell, experiment: Path) ->
 def test_who_waits_for_another_measurement_says_for_whom_until_ctrl_c(
     shell: Shell, experiment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(MACHINE_VARIABLE, f"tests-{os.getpid()}")  # as `start` sets it
+    monkeypatch.setenv(MACHINE_VARIABLE, OURS[MACHINE_VARIABLE])
     with measuring_alone():
         waiting = shell.start("run", experiment, "--wait")
         heard(waiting, f"Waiting up to 1 h for process {os.getpid()}")
@@ -346,10 +358,15 @@ def test_who_waits_for_another_measurement_says_for_whom_until_ctrl_c(
 
 
 def test_a_disk_too_small_for_the_dataset_is_reported_before_it_is_loaded(
-    shell: Shell, tpcc: Path, open_directory: Path, make_small_disk: Callable[[Path, int], Path]
+    shell: Shell,
+    experiment: Path,
+    open_directory: Path,
+    make_small_disk: Callable[[Path, int], Path],
 ) -> None:
-    scratch = make_small_disk(open_directory / "small", 300)
-    status, _, err = shell.run("run", tpcc, PGDRAG_SCRATCH=str(scratch))
+    scratch = make_small_disk(open_directory / "small", 200)
+    # Its process, unlike this one, has nothing open there when the disk is taken away.
+    run = shell.start("run", experiment, PGDRAG_SCRATCH=str(scratch))
+    status, _, err = outcome(run)
     assert status == 2
     assert "error: " in err
     assert "PGDRAG_SCRATCH" in err
@@ -357,10 +374,13 @@ def test_a_disk_too_small_for_the_dataset_is_reported_before_it_is_loaded(
 
 
 def test_a_disk_that_fills_up_in_a_trial_makes_it_invalid_and_resume_runs_it_again(
-    shell: Shell, tpcc: Path, open_directory: Path, make_small_disk: Callable[[Path, int], Path]
+    shell: Shell,
+    experiment: Path,
+    open_directory: Path,
+    make_small_disk: Callable[[Path, int], Path],
 ) -> None:
-    scratch = make_small_disk(open_directory / "small", 900)
-    process = shell.start("run", tpcc, PGDRAG_SCRATCH=str(scratch))
+    scratch = make_small_disk(open_directory / "small", 450)
+    process = shell.start("run", experiment, PGDRAG_SCRATCH=str(scratch))
     shell.wait_for("SELECT 1 FROM attempt WHERE number = 1 AND outcome IS NOT NULL")
     ballast = scratch / "ballast"
     with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
@@ -371,7 +391,8 @@ def test_a_disk_that_fills_up_in_a_trial_makes_it_invalid_and_resume_runs_it_aga
     assert "error: " in err
     assert shell.query("SELECT outcome FROM attempt WHERE number = 2") == [("invalid",)]
     ballast.unlink()
-    status, _, err = shell.run("resume", "last", PGDRAG_SCRATCH=str(scratch))
+    resume = shell.start("resume", "last", PGDRAG_SCRATCH=str(scratch))
+    status, _, err = outcome(resume)
     assert status == 0, err
     assert shell.query("SELECT outcome FROM attempt WHERE number = 2 AND attempt = 2") == [
         ("measured",)
