@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
@@ -15,7 +15,10 @@ from pgdrag.driver.process import Driver, find_driver
 from pgdrag.errors import DriverError
 from pgdrag.host.process_alive import wait_until
 from pgdrag.model.load import LoadProfile
+from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.scratch import Scratch
+from pgdrag.servers.snapshot import Snapshot
 from pgdrag.workloads.tpcc import Tpcc
 
 pytestmark = pytest.mark.postgres
@@ -25,9 +28,24 @@ TIMEOUT_S = 120.0
 PROFILE = LoadProfile(connections=4, warm_up_s=0, measure_s=60, budget_s=60, min_commits=0)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def driver() -> Driver:
     return Driver(find_driver())
+
+
+@pytest.fixture(scope="module")
+def loaded(
+    driver: Driver, scratch: Scratch, binaries: Binaries, empty_snapshot: Snapshot
+) -> Iterator[Cluster]:
+    """A running cluster with a dataset, whose load took longer than a statement may there."""
+    with empty_snapshot.restore(scratch, binaries).cluster as cluster:
+        cluster.start()
+        with cluster.connect() as connection:
+            connection.execute(
+                f"ALTER ROLE {cluster.load_role} SET statement_timeout = '40ms'".encode()
+            )
+        load(driver, cluster)
+        yield cluster
 
 
 def load(driver: Driver, cluster: Cluster, listen: Callable[[Line], None] = lambda _: None) -> None:
@@ -54,18 +72,18 @@ def kill_at(phase: str) -> Callable[[Line], None]:
     return listen
 
 
-@pytest.mark.parametrize("phase", ["populate", "index"])
 def test_a_load_that_was_killed_is_noticed_and_can_be_repeated(
-    driver: Driver, running_cluster: Cluster, phase: str
+    driver: Driver, running_cluster: Cluster
 ) -> None:
-    with pytest.raises(DriverError):
-        load(driver, running_cluster, kill_at(phase))
-    for attempt in (
-        lambda: check(driver, running_cluster),
-        lambda: driver.run(running_cluster.target, TPCC.job(), PROFILE, seed=1),
-    ):
-        with pytest.raises(DriverError, match="dataset is not whole: its load was stopped"):
-            attempt()
+    for phase in ("populate", "index"):
+        with pytest.raises(DriverError):
+            load(driver, running_cluster, kill_at(phase))
+        for attempt in (
+            lambda: check(driver, running_cluster),
+            lambda: driver.run(running_cluster.target, TPCC.job(), PROFILE, seed=1),
+        ):
+            with pytest.raises(DriverError, match="dataset is not whole: its load was stopped"):
+                attempt()
     load(driver, running_cluster)
     assert check(driver, running_cluster) == ()
 
@@ -93,27 +111,26 @@ def test_a_load_that_loses_one_session_fails_at_once_and_ends_the_others(
 
 
 def test_a_server_killed_under_load_recovers_to_a_consistent_dataset(
-    driver: Driver, running_cluster: Cluster
+    driver: Driver, loaded: Cluster
 ) -> None:
-    load(driver, running_cluster)
-    orders_before = orders(running_cluster)
+    orders_before = orders(loaded)
     killed = threading.Event()
 
     def listen(line: Line) -> None:
         if isinstance(line, IntervalLine) and line.committed and not killed.is_set():
-            for process in running_cluster.server_pids():
+            for process in loaded.server_pids():
                 os.kill(process.pid, signal.SIGKILL)
             killed.set()
             raise _Enough
 
     with pytest.raises(_Enough):
-        driver.run(running_cluster.target, TPCC.job(), PROFILE, seed=1, listen=listen)
+        driver.run(loaded.target, TPCC.job(), PROFILE, seed=1, listen=listen)
     assert killed.is_set()
-    running_cluster.stop(fast_timeout_s=0)
-    running_cluster.start()
-    assert "database system was not properly shut down" in running_cluster.log_tail(200)
-    assert orders(running_cluster) > orders_before
-    assert check(driver, running_cluster) == ()
+    loaded.stop(fast_timeout_s=0)
+    loaded.start()
+    assert "database system was not properly shut down" in loaded.log_tail(200)
+    assert orders(loaded) > orders_before
+    assert check(driver, loaded) == ()
 
 
 class _Enough(Exception):
@@ -127,13 +144,10 @@ def orders(cluster: Cluster) -> int:
     return int(row[0])
 
 
-def test_a_load_of_a_server_with_a_statement_timeout_ends(
-    driver: Driver, running_cluster: Cluster
-) -> None:
-    with running_cluster.connect() as connection:
-        connection.execute("ALTER ROLE CURRENT_USER SET statement_timeout = '40ms'")
-        connection.execute("ALTER ROLE CURRENT_USER SET lc_messages = 'C'")
-    load(driver, running_cluster)
-    assert check(driver, running_cluster) == ()
-    with pytest.raises(psycopg.errors.QueryCanceled), running_cluster.connect() as connection:
+def test_a_load_of_a_server_with_a_statement_timeout_ends(driver: Driver, loaded: Cluster) -> None:
+    assert check(driver, loaded) == ()
+    with (
+        pytest.raises(psycopg.errors.QueryCanceled),
+        loaded.connect(role=loaded.load_role) as connection,
+    ):
         connection.execute("SELECT pg_sleep(5)")
