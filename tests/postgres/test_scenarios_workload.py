@@ -11,14 +11,17 @@ import pytest
 
 from conftest import TELLING_VERSIONS
 from pgdrag.model.events import ignore
-from pgdrag.model.load import LoadProfile
+from pgdrag.model.load import LoadProfile, Open
 from pgdrag.model.measurement import DriverCost, Measurement
 from pgdrag.servers.cluster import Cluster
 from pgdrag.trial import ServerTrialRunner
 from pgdrag.workloads import Loading
 from pgdrag.workloads.scenarios import Scenarios
 
-SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=1, budget_s=10)
+# So many that the scenarios' counts are in the order of their weights.
+SHORT = LoadProfile(
+    connections=2, warm_up_s=0, measure_s=1, budget_s=10, pacing=Open(rate_per_s=500)
+)
 CHECK_S = 60.0
 NOTHING = Measurement(1.0, "deadline", {}, {}, (), DriverCost(0.0, 0.0))
 Form = Literal["functions", "scripts"]
@@ -30,7 +33,7 @@ ADD = "UPDATE pgbench_{0} SET {1}balance = {1}balance + 11 WHERE {1}id = 1"
 NOTE = "INSERT INTO pgbench_history (tid, bid, aid, delta) SELECT 1, 1, 5, 500 FROM generate_series(1, {})"
 
 
-@pytest.fixture(params=TELLING_VERSIONS)
+@pytest.fixture(scope="module", params=TELLING_VERSIONS)
 def loaded(
     request: pytest.FixtureRequest,
     bench: ServerTrialRunner,

@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -139,16 +139,25 @@ def test_a_snapshot_that_vanished_is_a_storage_error_and_leaves_no_cluster(
     store.remove("vanishing")
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", json.dumps({"format": 99})])
-def test_a_damaged_description_is_named(
-    store: SnapshotStore, cluster: Cluster, content: str
-) -> None:
-    snapshot = store.create("damaged", cluster, {})
-    (snapshot.directory / "snapshot.json").write_text(content)
-    with pytest.raises(StorageError, match="cannot read the description") as raised:
-        store.get("damaged")
-    assert str(snapshot.directory) in str(raised.value.hint)
+@pytest.fixture(scope="module")
+def damaged(
+    scratch: Scratch, binaries: Binaries, empty_snapshot: Snapshot
+) -> Iterator[SnapshotStore]:
+    """A store with a snapshot "damaged", whose description anybody may overwrite."""
+    store = SnapshotStore(scratch)
+    with empty_snapshot.restore(scratch, binaries).cluster as cluster:
+        store.create("damaged", cluster, {})
+    yield store
     store.remove("damaged")
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", json.dumps({"format": 99})])
+def test_a_damaged_description_is_named(damaged: SnapshotStore, content: str) -> None:
+    directory = damaged.scratch.snapshots / "damaged"
+    (directory / "snapshot.json").write_text(content)
+    with pytest.raises(StorageError, match="cannot read the description") as raised:
+        damaged.get("damaged")
+    assert str(directory) in str(raised.value.hint)
 
 
 def test_nobody_else_can_read_a_snapshot(empty_snapshot: Snapshot) -> None:
