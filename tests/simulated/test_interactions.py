@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from pgdrag.designs.grid import GridFinding
-from pgdrag.findings.find import find
+from pgdrag.findings.find import design_finding, find
 from pgdrag.model import Level, Outcome, Rung, RunRecord, Study
 from pgdrag.model.design import make_design
 from pgdrag.report.markdown import render_markdown
@@ -36,7 +36,7 @@ def record(study: Study, truth: Truth, *, seed: int = 1) -> RunRecord:
 
 
 def found(study: Study, truth: Truth, *, seed: int = 1) -> GridFinding:
-    told = find(record(study, truth, seed=seed)).found
+    told = design_finding(record(study, truth, seed=seed))
     assert isinstance(told, GridFinding)
     return told
 

@@ -7,8 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from pgdrag.findings.analysis import treatment_analyses
+from pgdrag.findings.compared import compared
 from pgdrag.findings.find import find
 from pgdrag.findings.mechanisms.analysis import MechanismsFinding
+from pgdrag.model import RunRecord
 from pgdrag.testing.simulated import (
     SimulatedTrialRunner,
     Truth,
@@ -25,7 +28,23 @@ def named(truth: Truth, *, replicates: int, seed: int) -> list[str]:
     """The mechanisms named on the one step of a ladder, the largest share first."""
     study = simulated_ladder("a", replicates=replicates)
     run = run_rungs(study, SimulatedTrialRunner(truth, seed=seed), seed=seed)
-    return [one.name for one in find(run).rungs[1].get(MechanismsFinding).named]
+    return [one.name for one in mechanisms_of(run).named]
+
+
+def mechanisms_of(run: RunRecord) -> MechanismsFinding:
+    """What `find` says of them, without all else that it looks for."""
+    treatments = compared(run, None)
+    [mechanisms] = [x for x in treatment_analyses().values() if x.finds is MechanismsFinding]
+    found = mechanisms.find(treatments.all[1], treatments)
+    assert isinstance(found, MechanismsFinding)
+    return found
+
+
+def test_they_are_those_of_the_report() -> None:
+    truth = Truth(slowdowns={"a": 3.0}, noise=0.03, is_observed=True)
+    study = simulated_ladder("a", replicates=3)
+    run = run_rungs(study, SimulatedTrialRunner(truth, seed=1), seed=1)
+    assert find(run).rungs[1].get(MechanismsFinding) == mechanisms_of(run)
 
 
 @pytest.mark.parametrize("replicates", [3, 6])
@@ -58,7 +77,7 @@ def test_of_mechanisms_that_had_no_part_in_it_hardly_any_is_shown() -> None:
             replace(x, evidence=tuple(one for one in x.evidence if one.name != "buffer_hit_ratio"))
             for x in run.results
         ]
-        found = find(record_of(study, results)).rungs[1].get(MechanismsFinding)
+        found = mechanisms_of(record_of(study, results))
         shown.update(one.name for one in found.found if one.is_shown)
     # Reads take longer in truth, so that whoever needs no more than that is no false discovery.
     assert sum(shown.values()) <= RUNS / 20, shown

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from analysis_runs import run_of, rung
-from pgdrag.findings.find import find
+from pgdrag.designs.turns import TurnsFinding
+from pgdrag.findings.find import design_finding
 from turn_trials import looked_at_in_turns
 
 ROUNDS = 300
@@ -18,7 +19,8 @@ def test_the_true_cost_lies_within_the_interval_nineteen_times_in_twenty() -> No
             )
             for at in range(3)
         ]
-        found = find(run_of([rung("in turns")], trials, design="turns")).found
+        found = design_finding(run_of([rung("in turns")], trials, design="turns"))
+        assert isinstance(found, TurnsFinding)
         assert found.slowdown is not None
         held += found.slowdown.low <= 1.005 <= found.slowdown.high
     # Three standard errors of 300 rounds below 95 %.
