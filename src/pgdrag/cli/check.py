@@ -37,9 +37,9 @@ def check(
         typer.Option("--schema", help="Print the JSON Schema of experiment files, for editors"),
     ] = False,
 ) -> None:
-    """Check an experiment, or a file of settings, without running it.
+    """Check an experiment or settings file without running it.
 
-    Your own server is asked about settings. Nothing that the file names is started, and no dataset is loaded.
+    A PostgreSQL of this machine checks the settings. Nothing that the file names is started, and no dataset is loaded.
     """
     from pgdrag.cli.place import open_scratch
     from pgdrag.experiment import experiment_schema, load_experiment
