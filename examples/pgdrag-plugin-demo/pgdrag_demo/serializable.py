@@ -13,7 +13,7 @@ class SerializableHolder(SessionHolder):
     """A session that is idle in a SERIALIZABLE transaction with a snapshot."""
 
     name = "serializable"
-    summary = "a SERIALIZABLE transaction that has read, idle"
+    summary = "an idle SERIALIZABLE transaction that has read"
     # The first statement that reads takes the snapshot, which is kept until the transaction ends.
     statements = ("BEGIN ISOLATION LEVEL SERIALIZABLE, READ ONLY", "SELECT 1")
     # The column of pg_stat_activity that shows the hold.

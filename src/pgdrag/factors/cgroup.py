@@ -57,7 +57,7 @@ class Cgroup(Factor):
     """Limits of the control group that the server runs in, by their names in version 2."""
 
     name = "cgroup"
-    summary = 'what the server may have of the machine: "memory.max" = "512MB", "cpu.max", "io.max", "cpuset.cpus"'
+    summary = 'limits on what the server uses of the machine: "memory.max" = "512MB", "cpu.max", "io.max", "cpuset.cpus"'
     examples = (
         Example(
             Level(name, "memory.max", "600MB"),

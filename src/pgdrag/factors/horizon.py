@@ -36,7 +36,7 @@ class HeldHorizon(Factor):
 
     name = FACTOR
     summary = (
-        "who holds the horizon back, and for how long: holder = one that pgdrag list shows; "
+        "who holds the horizon back, and for how long: holder = any that pgdrag list shows; "
         "hold, pattern, begin, replay …"
     )
     examples = (

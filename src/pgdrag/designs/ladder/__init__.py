@@ -115,7 +115,7 @@ class Ladder(EveryRung):
     """
 
     name = "ladder"
-    summary = "cumulative steps in a given order, as published studies take them; each change alone, too, if asked"
+    summary = "cumulative steps in a given order, as published studies take them; on request each change alone, too"
     Parameters = LadderParameters
     is_cumulative = True
     noun = "rung"

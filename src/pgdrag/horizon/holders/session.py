@@ -166,7 +166,7 @@ class TransactionHolder(SessionHolder):
     """
 
     name = "transaction"
-    summary = "an open transaction with a number of its own, idle"
+    summary = "an idle transaction with a transaction ID"
     statements = ("BEGIN ISOLATION LEVEL READ COMMITTED", "SELECT pg_current_xact_id()")
     column = "backend_xid"
 
@@ -175,7 +175,7 @@ class SnapshotHolder(SessionHolder):
     """A session that is idle in a REPEATABLE READ transaction with a snapshot, and has written nothing."""
 
     name = "snapshot"
-    summary = "a REPEATABLE READ transaction that has read, idle"
+    summary = "an idle REPEATABLE READ transaction that has read"
     statements = ("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", "SELECT 1")
     column = "backend_xmin"
 
@@ -187,7 +187,7 @@ class CursorHolder(SessionHolder):
     """
 
     name = "cursor"
-    summary = "an open cursor in a READ COMMITTED transaction, idle"
+    summary = "an open cursor in an idle READ COMMITTED transaction"
     statements = (
         "BEGIN ISOLATION LEVEL READ COMMITTED",
         "DECLARE pgdrag_holder CURSOR FOR SELECT generate_series(1, 1000)",
