@@ -42,8 +42,8 @@ class ServerProcess:
 StopMethod = Literal["fast", "immediate", "killed", "gone"]
 CLIENT_BACKEND = "client backend"
 _CLIENT_TYPES = frozenset({CLIENT_BACKEND, "starting"})
-# Longest first, so that "autovacuum launcher" is not taken for something shorter. The logger, the
-# archiver's predecessors and the postmaster do not appear in pg_stat_activity, but use CPU all the same.
+# Longest first, so that "autovacuum launcher" is not taken for something shorter. The logger, the statistics
+# collector of PostgreSQL 14 and the postmaster do not appear in pg_stat_activity, but use CPU all the same.
 _BACKEND_TYPES = (
     "logical replication launcher",
     "logical replication",
@@ -51,6 +51,7 @@ _BACKEND_TYPES = (
     "autovacuum worker",
     "background writer",
     "slotsync worker",
+    "stats collector",
     "parallel worker",
     "walsummarizer",
     "checkpointer",
