@@ -188,7 +188,7 @@ def test_the_workloads_names_mean_what_they_meant(emptied: Cluster) -> None:
 def test_a_table_that_is_too_large_is_read_in_part(
     emptied: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pgdrag.collectors._table_looks.MOST_PAGES", 40)
+    monkeypatch.setattr("pgdrag.collectors._table_samples.MOST_PAGES", 40)
     run_in_session(
         emptied,
         "CREATE TABLE counters (id int PRIMARY KEY, n bigint) WITH (fillfactor = 10)",

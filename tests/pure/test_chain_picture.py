@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 from heap_page_writing import HEAP_ONLY, HOT_UPDATED, XMAX_INVALID, Version, page
 
 from pgdrag.collectors._heap_pages import Pages, parse
-from pgdrag.collectors._table_looks import chain_of
+from pgdrag.collectors._table_samples import chain_of
 from pgdrag.model.recordings import ChainLink, HotChain
 from pgdrag.report.chain_picture import chain_picture, chain_text
 

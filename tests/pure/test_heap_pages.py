@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis.strategies import binary, integers, lists, randoms
 
 from pgdrag.collectors._heap_pages import NotPages, Pages, parse
-from pgdrag.collectors._table_looks import spread
+from pgdrag.collectors._table_samples import spread
 from pgdrag.model.recordings import ChainLink
 
 BLOCK = 7

@@ -9,7 +9,7 @@ from heap_page_writing import Version, page
 
 from pgdrag.collectors import Window
 from pgdrag.collectors._heap_pages import Pages, parse
-from pgdrag.collectors._table_looks import MOST_COLUMNS, TableLook, strip_of
+from pgdrag.collectors._table_samples import MOST_COLUMNS, TableLook, strip_of
 from pgdrag.collectors.row_versions import MOST_MOMENTS, Strips
 from pgdrag.model.recordings import PageStrip
 

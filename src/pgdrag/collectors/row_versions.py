@@ -35,7 +35,7 @@ from pgdrag.collectors._session import (
     is_due,
     open_session,
 )
-from pgdrag.collectors._table_looks import Look, Looker
+from pgdrag.collectors._table_samples import Look, Looker
 from pgdrag.collectors.counters import require_track_counts
 from pgdrag.english import counted
 from pgdrag.host.clock import CLOCK
