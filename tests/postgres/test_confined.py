@@ -21,7 +21,7 @@ from pgdrag.host.process_alive import wait_until
 from pgdrag.model import Instrument, Level, Outcome, Result, Treatment, Trial, WorkloadSpec
 from pgdrag.model.events import Event, PhaseStarted, ignore
 from pgdrag.model.load import LoadProfile
-from pgdrag.model.recordings import StatementPlan, UpdateLook
+from pgdrag.model.recordings import StatementPlan, UpdateSample
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.processes import ServerProcess
 from pgdrag.servers.roles import EXTENSIONS_SCHEMA
@@ -111,10 +111,10 @@ def test_no_superuser_runs_what_a_workload_has_made(
         [plan] = result.recordings.of(StatementPlan)
         assert plan.analyzed, plan.missing
     else:
-        assert result.recordings.of(UpdateLook), result.recordings.missing
+        assert result.recordings.of(UpdateSample), result.recordings.missing
 
 
-@pytest.mark.parametrize("role", [Cluster.load_role, Cluster.look_role])
+@pytest.mark.parametrize("role", [Cluster.load_role, Cluster.probe_role])
 def test_no_workload_decides_what_a_superuser_calls(running_cluster: Cluster, role: str) -> None:
     with running_cluster.connect(role=role) as workload:
         workload.execute("RESET SESSION AUTHORIZATION")

@@ -14,7 +14,7 @@ from pgdrag.collectors import Observer, Window
 from pgdrag.collectors.update_cost import UpdateCost
 from pgdrag.model import Observation
 from pgdrag.model.measurement import Example
-from pgdrag.model.recordings import Recordings, UpdateLook
+from pgdrag.model.recordings import Recordings, UpdateSample
 from pgdrag.servers.cluster import Cluster
 
 pytestmark = pytest.mark.postgres
@@ -29,7 +29,7 @@ TABLE = (
 
 @pytest.fixture(autouse=True)
 def look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pgdrag.collectors._session.LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("pgdrag.collectors._session.SAMPLE_EVERY_S", 0.0)
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_an_update_looks_at_more_buffers_the_more_versions_are_kept(any_cluster:
         assert not observer.own_sessions
     seen, recordings = found_by(collector)
     [series] = recordings.series
-    first, last = recordings.of(UpdateLook)
+    first, last = recordings.of(UpdateSample)
     assert series.name == "buffers_per_update"
     assert series.values == (first.buffers, last.buffers)
     assert first.buffers < 20
@@ -118,7 +118,7 @@ def test_who_waits_for_the_row_goes_on_as_if_nobody_had_been_there(emptied: Clus
             collector.sample(observer)
         client.join()
     assert total_of(emptied) == 500
-    assert found_by(collector)[1].of(UpdateLook)
+    assert found_by(collector)[1].of(UpdateSample)
 
 
 REFUSED: Sequence[tuple[Example, str]] = (
@@ -164,7 +164,7 @@ def test_an_update_within_a_with_is_one_and_treatments_defaults_do_not_stop_it(
     with looking(cluster, Example("count", text, ("4",)), UPDATE) as (collector, _):
         pass
     _, recordings = found_by(collector)
-    assert {look.query for look in recordings.of(UpdateLook)} == {text, UPDATE.text}
+    assert {look.query for look in recordings.of(UpdateSample)} == {text, UPDATE.text}
     assert [len(one.values) for one in recordings.series] == [2]
 
 

@@ -14,7 +14,7 @@ from pgdrag.model.recordings import (
     PageStrip,
     Recordings,
     Series,
-    UpdateLook,
+    UpdateSample,
 )
 from pgdrag.report.document import Block, Details, Figure, Items, Lines, Paragraph, Table
 from pgdrag.report.html import render_html
@@ -35,9 +35,9 @@ def strips(name: str, columns: int = 3, moments: int = 2) -> tuple[PageStrip, ..
     )
 
 
-def update(at_s: float, buffers: int, way: str, *, has_plan: bool) -> UpdateLook:
+def update(at_s: float, buffers: int, way: str, *, has_plan: bool) -> UpdateSample:
     plan = PLAN if has_plan else None
-    return UpdateLook("count", "UPDATE counters", at_s, buffers, 2, 1.0, 1e-4, way, plan)
+    return UpdateSample("count", "UPDATE counters", at_s, buffers, 2, 1.0, 1e-4, way, plan)
 
 
 def series(name: str, first: float, last: float) -> Series:

@@ -9,7 +9,7 @@ from heap_page_writing import Version, page
 
 from pgdrag.collectors import Window
 from pgdrag.collectors._heap_pages import Pages, parse
-from pgdrag.collectors._table_samples import MOST_COLUMNS, TableLook, strip_of
+from pgdrag.collectors._table_samples import MOST_COLUMNS, TableSample, strip_of
 from pgdrag.collectors.row_versions import MOST_MOMENTS, Strips
 from pgdrag.model.recordings import PageStrip
 
@@ -20,7 +20,7 @@ def pages(count: int) -> Pages:
 
 
 def strip(count: int, at_unix_s: float = 0.0) -> PageStrip:
-    table = TableLook(7, "public.t", count, count, 1.0, 0.0, count * 8192, 8192.0, 0, 0, 0, 0, 0)
+    table = TableSample(7, "public.t", count, count, 1.0, 0.0, count * 8192, 8192.0, 0, 0, 0, 0, 0)
     return strip_of(table, pages(count), at_unix_s, 8192)
 
 

@@ -1,4 +1,4 @@
-"""How does a collector look from a session of its own, with extensions that it needs, at what the workload sends?"""
+"""How does a collector use a session of its own, the extensions that it needs, and the workload's statements?"""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LOOK_EVERY_S = 2.0
+SAMPLE_EVERY_S = 2.0
 # A long window needs fewer samples: after this many of them, they are taken less often.
-FREQUENT_LOOKS = 30
-RARE_LOOK_EVERY_S = 5.0
+FREQUENT_SAMPLES = 30
+RARE_SAMPLE_EVERY_S = 5.0
 _EARLY_S = 0.1  # collectors are asked once a second, now and then a little early
 # BEGIN, COMMIT, CALL … have no plan.
 _PLANNED = frozenset({"select", "insert", "update", "delete", "merge", "values", "with", "table"})
@@ -54,9 +54,9 @@ SELECT extname::text, quote_ident(nspname)
 """
 
 
-def is_due(waited_s: float, *, looks: int) -> bool:
-    """Tell whether to look again, so long after the last look began, and after so many that showed something."""
-    every_s = RARE_LOOK_EVERY_S if looks > FREQUENT_LOOKS else LOOK_EVERY_S
+def is_due(waited_s: float, *, samples: int) -> bool:
+    """Tell whether to sample again, so long after the last sample began, and after so many that showed something."""
+    every_s = RARE_SAMPLE_EVERY_S if samples > FREQUENT_SAMPLES else SAMPLE_EVERY_S
     return waited_s >= every_s - _EARLY_S
 
 
@@ -76,7 +76,7 @@ def open_session(
     """Open another session for a collector, and return what `prepare` returns for it; the session is closed if that fails.
 
     Args:
-        role: whose it is, where it runs what the workload sends: see `role_of_looks`.
+        role: whose it is, where it runs what the workload sends: see `probe_role`.
 
     Raises:
         Unseen: there is no session, or the server refused.
@@ -98,13 +98,13 @@ def open_session(
     return made
 
 
-def role_of_looks(observer: Observer) -> str:
+def probe_role(observer: Observer) -> str:
     """Return who may run what the workload sends: a superuser only where the workload is one.
 
     Nothing that another role's session does before makes up for that: SQL of a workload may undo it.
     """
     cluster = observer.cluster
-    return cluster.load_superuser if observer.as_superuser else cluster.look_role
+    return cluster.load_superuser if observer.as_superuser else cluster.probe_role
 
 
 def close_session(observer: Observer, connection: psycopg.Connection[Any]) -> None:

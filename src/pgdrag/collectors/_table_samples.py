@@ -20,20 +20,20 @@ from pgdrag.servers.roles import EXTENSIONS_SCHEMA
 MOST_COLUMNS = 200
 MOST_STRIPS = 3  # tables
 MOST_LINKS = 5  # of a chain, at each end
-BUDGET_S = 0.020  # for the pages of one look, as fast as the last look's came
+BUDGET_S = 0.020  # for the pages of one sample, as fast as the last sample's came
 MOST_PAGES = 4096
 MOST_TABLES = 4
 MOST_INDEX_BYTES = 64 << 20  # of indexes that are read whole
 _FEWEST_PAGES = 64
-_FIRST_PAGE_S = 50e-6  # until a look has shown how long one takes
+_FIRST_PAGE_S = 50e-6  # until a sample has shown how long one takes
 _LOCK_WAIT_MS = 5
-_LOOK_TIMEOUT_MS = 500
+_SAMPLE_TIMEOUT_MS = 500
 _HEADER_BYTES = 24  # of a page
 
 # Of pgdrag's own session alone: another's lock on a table is not waited for, nor is a slow storage.
 _LIMITS = (
     f"SELECT set_config('lock_timeout', '{_LOCK_WAIT_MS}ms', false),"
-    f" set_config('statement_timeout', '{_LOOK_TIMEOUT_MS}ms', false)"
+    f" set_config('statement_timeout', '{_SAMPLE_TIMEOUT_MS}ms', false)"
 )
 # Those that are updated most, then the largest; what only another session may see is not the workload's.
 _CHOSEN = f"""
@@ -74,7 +74,7 @@ SELECT quote_ident(nspname) || '.' || quote_ident(relname),
 
 
 @dataclass(frozen=True)
-class TableLook:
+class TableSample:
     """One table, or several together, at one moment.
 
     Counts of a table that was not read whole are reckoned from its part.
@@ -126,15 +126,15 @@ class TableLook:
 _ADDED = ("pages", "pages_read", "rows", "dead", "pages_bytes", "needed_bytes", "chains", "steps", "bytes", "updates")  # fmt: skip
 
 
-def together(tables: Sequence[TableLook]) -> TableLook:
+def together(tables: Sequence[TableSample]) -> TableSample:
     """Return what several tables come to."""
     sums = {name: sum(getattr(one, name) for one in tables) for name in _ADDED}
     names = ", ".join(one.name for one in tables)
-    return TableLook(oid=0, name=names, longest=max(one.longest for one in tables), **sums)
+    return TableSample(oid=0, name=names, longest=max(one.longest for one in tables), **sums)
 
 
 @dataclass(frozen=True)
-class Look:
+class TablesSample:
     """All tables that were chosen, at one moment.
 
     Attributes:
@@ -147,25 +147,25 @@ class Look:
 
     at_unix_s: float
     took_s: float
-    tables: Sequence[TableLook]
-    whole: TableLook
+    tables: Sequence[TableSample]
+    whole: TableSample
     indexes: Mapping[str, int]
     entries: int
     drawn: Sequence[PageStrip | HotChain]
 
-    def entries_since(self, earlier: Look) -> float | None:
+    def entries_since(self, earlier: TablesSample) -> float | None:
         """Return index entries visited for each row updated since then; None where none was updated."""
         updates = self.whole.updates - earlier.whole.updates
         entries = self.entries - earlier.entries
         return entries / updates if updates > 0 and entries >= 0 else None
 
 
-class Looker:
+class TableSampler:
     """Samples the same tables repeatedly, as many of their pages as the time allows.
 
     Attributes:
         connection: a session of its own.
-        missed: looks that the server refused, or that would have had to wait.
+        missed: samples that the server refused, or that would have had to wait.
     """
 
     def __init__(
@@ -193,19 +193,19 @@ class Looker:
         self._page_s = _FIRST_PAGE_S
         self._row_bytes: dict[int, float] = {}
         self._fixed_rows: dict[int, float] = {}  # without those inserted and deleted since
-        self._looks = 0
+        self._samples = 0
         [(self._page_bytes,)] = self._reader.query("SELECT current_setting('block_size')::int")
         self._reader.query(_LIMITS)
         self._reader.query(QUIET)
 
-    def look(self) -> Look:
+    def sample(self) -> TablesSample:
         """Sample the tables that the workload has updated most; once chosen they stay the same.
 
         Raises:
             Unseen: there is none, or the server refused.
         """
         try:
-            return self._look()
+            return self._sample()
         except Unseen:
             self.missed += 1
             # A storage that is slow is asked for less the next time.
@@ -232,7 +232,7 @@ class Looker:
             raise Unseen("the tables have no B-tree index with entries")
         return used / pages
 
-    def _look(self) -> Look:
+    def _sample(self) -> TablesSample:
         begin_s, at_unix_s = time.perf_counter(), CLOCK.unix_s()
         if not self._was_updated:
             chosen = self._reader.query(_CHOSEN, MOST_TABLES)
@@ -244,11 +244,11 @@ class Looker:
             raise Unseen("the workload's database has no table")
         counts = [-(-size // self._page_bytes) for *_, size, _ in rows]
         reading_s = time.perf_counter()
-        tables: list[TableLook] = []
+        tables: list[TableSample] = []
         drawn: list[PageStrip | HotChain] = []
         for row, pages, share in zip(rows, counts, self._shares(counts), strict=True):
             # Another part of each stretch each time.
-            found = self._read(row[1], spread(pages, share, (self._looks * 0.618) % 1))
+            found = self._read(row[1], spread(pages, share, (self._samples * 0.618) % 1))
             tables.append(self._table(row, pages, found))
             if share and len(drawn) < 2 * MOST_STRIPS:
                 drawn.append(strip_of(tables[-1], found, at_unix_s, self._page_bytes))
@@ -260,11 +260,11 @@ class Looker:
             page_s = (time.perf_counter() - reading_s) / whole.pages_read
             self._page_s = (self._page_s + page_s) / 2
         indexes = self._reader.query(_INDEXES, self._oids)
-        self._looks += 1
+        self._samples += 1
         sizes = {name: size for name, size, _ in indexes}
         entries = sum(entries for *_, entries in indexes)
         took_s = time.perf_counter() - begin_s
-        return Look(at_unix_s, took_s, tables, whole, sizes, entries, drawn)
+        return TablesSample(at_unix_s, took_s, tables, whole, sizes, entries, drawn)
 
     def _shares(self, counts: Sequence[int]) -> list[int]:
         """Return how many pages of each table are read: all of the small ones, as far as time allows."""
@@ -286,7 +286,7 @@ class Looker:
 
     def _table(
         self, row: tuple[int, str, int, int, float, int, int], pages: int, found: Pages
-    ) -> TableLook:
+    ) -> TableSample:
         oid, name, updates, came, estimate, _, size = row
         read = len(found.blocks)
         part = read / pages if pages else 1.0
@@ -300,7 +300,7 @@ class Looker:
             self._fixed_rows[oid] = (estimate if estimate > 0 else live / part) - came
         rows = max(0.0, self._fixed_rows[oid] + came)
         room = self._page_bytes - _HEADER_BYTES
-        return TableLook(
+        return TableSample(
             oid=oid,
             name=name,
             pages=pages,
@@ -318,7 +318,7 @@ class Looker:
         )
 
 
-def strip_of(table: TableLook, found: Pages, at_unix_s: float, page_bytes: int) -> PageStrip:
+def strip_of(table: TableSample, found: Pages, at_unix_s: float, page_bytes: int) -> PageStrip:
     """Return what was found of a table's pages as a strip of at most `MOST_COLUMNS` columns."""
     columns = min(MOST_COLUMNS, len(found.blocks))
     first = np.arange(columns) * len(found.blocks) // columns

@@ -25,8 +25,8 @@ from pgdrag.collectors._session import (
     explain,
     planned_examples,
     prepare,
+    probe_role,
     refusal,
-    role_of_looks,
     tidy,
 )
 from pgdrag.driver.abort_connection import abort_after
@@ -93,7 +93,7 @@ def _look(observer: Observer) -> Sequence[StatementPlan]:
     try:
         with (
             observer.cluster.connect(
-                application_name="pgdrag plans", role=role_of_looks(observer)
+                application_name="pgdrag plans", role=probe_role(observer)
             ) as connection,
             abort_after(connection, after_s=PLANNING_BUDGET_S + RUNNING_BUDGET_S + _PATIENCE_S),
         ):

@@ -1,6 +1,6 @@
 """How many old row versions does a table keep, where are they, and what does skipping them cost?
 
-A look copies pages with pageinspect's get_raw_page(), and they are read here. It takes about as long as it
+A sample copies pages with pageinspect's get_raw_page(), and they are read here. It takes about as long as it
 may: of a table that is too large for that, pages spread evenly over it are read. All of it goes over a
 session of its own that waits for no lock longer than a moment.
 """
@@ -35,7 +35,7 @@ from pgdrag.collectors._session import (
     is_due,
     open_session,
 )
-from pgdrag.collectors._table_samples import Look, Looker
+from pgdrag.collectors._table_samples import TableSampler, TablesSample
 from pgdrag.collectors.counters import require_track_counts
 from pgdrag.english import counted
 from pgdrag.host.clock import CLOCK
@@ -51,7 +51,7 @@ _BLOAT = ("bloat_ratio", "size of the tables divided by what their rows need")
 _ENTRIES = ("index_entries_visited", "index entries visited per row updated")
 _DENSITY = ("index_leaf_density", "bytes in use of the indexes' leaf pages")
 _INDEXES, _TABLES = ("index_bytes", "size of the indexes"), ("table_bytes", "size of the tables")
-# What is drawn of a `TableLook` of all tables together, and of each where there are several.
+# What is drawn of a `TableSample` of all tables together, and of each where there are several.
 _OF_ALL: tuple[tuple[tuple[str, str], SeriesUnit, str], ...] = (
     (_DEAD, "count", "dead_per_row"),
     (_CHAIN, "count", "chain_length"),
@@ -71,7 +71,7 @@ class RowVersions(Collector):
     is_optional: ClassVar[bool] = True
     metrics: ClassVar[tuple[Metric, ...]] = (
         *detailed(
-            "{looked}",
+            "{sampled}",
             Metric(*_DEAD, "dead", "count", step="per row"),
             Metric(*_CHAIN, "chain", "count", step="per chain"),
             Metric(*_LONGEST, "longest", "count"),
@@ -86,63 +86,65 @@ class RowVersions(Collector):
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self._looker: Looker | Unseen = NO_READING
-        self._looks: list[Look] = []
+        self._sampler: TableSampler | Unseen = NO_READING
+        self._samples: list[TablesSample] = []
         self._strips = Strips()
         self._densities: list[tuple[float, float]] = []
         self._density_unseen = NO_READING
         self._unseen = NO_READING
-        self._began_s = -math.inf  # the last look
+        self._began_s = -math.inf  # the last sample
 
     def before(self, observer: Observer) -> None:
-        """Open a session, make the extension's functions where that may be, and look."""
-        self._looker = attempt(lambda: _looker(observer))
-        self._look()
-        self._look_at_indexes()
+        """Open a session, make the extension's functions where that may be, and sample."""
+        self._sampler = attempt(lambda: _sampler(observer))
+        self._sample()
+        self._sample_indexes()
 
     def sample(self, observer: Observer) -> None:
-        if is_due(time.monotonic() - self._began_s, looks=len(self._looks)):
-            self._look()
+        if is_due(time.monotonic() - self._began_s, samples=len(self._samples)):
+            self._sample()
 
     def after(self, observer: Observer) -> None:
-        self._look()
+        self._sample()
 
     def afterwards(self, observer: Observer) -> None:
-        self._look_at_indexes()
-        if isinstance(self._looker, Looker):
-            close_session(observer, self._looker.connection)
+        self._sample_indexes()
+        if isinstance(self._sampler, TableSampler):
+            close_session(observer, self._sampler.connection)
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         self._began_s = time.monotonic()
-        found = attempt(lambda: known(self._looker).look())
+        found = attempt(lambda: known(self._sampler).sample())
         if isinstance(found, Unseen):
             self._unseen = found
             return
-        if self._looks and [x.oid for x in found.tables] != [x.oid for x in self._looks[-1].tables]:
+        if self._samples and [x.oid for x in found.tables] != [
+            x.oid for x in self._samples[-1].tables
+        ]:
             # Nothing had been updated before: those were the largest tables, not the workload's choice.
-            self._looks.clear()
+            self._samples.clear()
             self._strips = Strips()
-        self._looks.append(replace(found, drawn=()))
+        self._samples.append(replace(found, drawn=()))
         self._strips.add(found.drawn)
 
-    def _look_at_indexes(self) -> None:
-        found = attempt(lambda: known(self._looker).leaf_density())
+    def _sample_indexes(self) -> None:
+        found = attempt(lambda: known(self._sampler).leaf_density())
         if isinstance(found, Unseen):
             self._density_unseen = found
         else:
             self._densities.append((CLOCK.unix_s(), found))
 
     def amounts(self, window: Window) -> Amounts:
-        if not self._looks:
+        if not self._samples:
             raise Unseen(self._unseen.reason)
-        first, last = self._looks[0], self._looks[-1]
-        whole, missed = last.whole, known(self._looker).missed
+        first, last = self._samples[0], self._samples[-1]
+        whole, missed = last.whole, known(self._sampler).missed
         entries, no_rows = last.entries_since(first), Unseen("the tables have no rows")
         part = "all" if whole.pages_read == whole.pages else f"{whole.pages_read:,} of"
-        costs_ms = [1000 * look.took_s for look in self._looks]
+        costs_ms = [1000 * sample.took_s for sample in self._samples]
         cost = f"each {sum(costs_ms) / len(costs_ms):.0f} ms, at most {max(costs_ms):.0f} ms"
         return {
-            "looked": f"Of {whole.name}; {part} {whole.pages:,} pages at the end. {counted(len(costs_ms), 'sample')},"
+            "sampled": f"Of {whole.name}; {part} {whole.pages:,} pages at the end. {counted(len(costs_ms), 'sample')},"
             f" {cost}{f'; {missed} more failed' if missed else ''}.",
             "dead": no_rows if whole.dead_per_row is None else whole.dead_per_row,
             "per row": 1 / max(whole.rows, 1),
@@ -160,37 +162,37 @@ class RowVersions(Collector):
 
     def recordings(self, window: Window) -> Recordings:
         """Return everything over time, of all tables together and of each, and the strips of pages with their chains."""
-        if not self._looks:
+        if not self._samples:
             return Recordings(missing={self.name: self._unseen.reason})
         # Two names may be one in small letters: then the first is drawn.
         series = {one.name: one for one in reversed(list(self._series(window)))}
         return Recordings([*list(series.values())[::-1], *self._strips.chosen(window)])
 
     def _series(self, window: Window) -> Iterator[Series]:
-        looks = self._looks
-        wholes = [(look.at_unix_s, look.whole) for look in looks]
+        samples = self._samples
+        wholes = [(sample.at_unix_s, sample.whole) for sample in samples]
         for names, unit, quantity in _OF_ALL:
             values = ((at, attrgetter(quantity)(whole)) for at, whole in wholes)
             yield from series_of(*names, unit, values, window)
-        sizes = ((look.at_unix_s, sum(look.indexes.values())) for look in looks)
+        sizes = ((sample.at_unix_s, sum(sample.indexes.values())) for sample in samples)
         yield from series_of(*_INDEXES, "bytes", sizes, window)
-        entries = ((now.at_unix_s, now.entries_since(then)) for then, now in pairwise(looks))
+        entries = ((now.at_unix_s, now.entries_since(then)) for then, now in pairwise(samples))
         yield from series_of(*_ENTRIES, "count", entries, window)
-        tables = dict.fromkeys((one.oid, one.name) for look in looks for one in look.tables)
+        tables = dict.fromkeys((one.oid, one.name) for sample in samples for one in sample.tables)
         for oid, name in tables if len(tables) > 1 else ():
-            seen = [(x.at_unix_s, table) for x in looks for table in x.tables if table.oid == oid]
+            seen = [(x.at_unix_s, table) for x in samples for table in x.tables if table.oid == oid]
             for names, unit, quantity in _OF_EACH:
                 values = ((at, attrgetter(quantity)(table)) for at, table in seen)
                 yield from series_of(*_named(names, name), unit, values, window)
-        indexes = dict.fromkeys(name for look in looks for name in look.indexes)
+        indexes = dict.fromkeys(name for sample in samples for name in sample.indexes)
         for name in indexes if len(indexes) > 1 else ():
-            sizes = ((x.at_unix_s, x.indexes[name]) for x in looks if name in x.indexes)
+            sizes = ((x.at_unix_s, x.indexes[name]) for x in samples if name in x.indexes)
             yield from series_of(*_named(_INDEXES, name), "bytes", sizes, window)
         yield from series_of(*_DENSITY, "ratio", self._densities, window)
 
 
 class Strips:
-    """Of what many looks draw the last, and of the earlier ones as many as a picture may need."""
+    """Of what many samples draw the last, and of the earlier ones as many as a picture may need."""
 
     def __init__(self) -> None:
         self._kept: list[Sequence[PageStrip | HotChain]] = []
@@ -218,12 +220,12 @@ class Strips:
         ]
 
 
-def _looker(observer: Observer) -> Looker:
+def _sampler(observer: Observer) -> TableSampler:
     require_track_counts(observer)
     schema = extension_schemas(observer, ["pageinspect"])["pageinspect"]
     tuples = attempt(lambda: extension_schemas(observer, ["pgstattuple"])["pgstattuple"])
     return open_session(
-        observer, "pgdrag row versions", lambda mine: Looker(observer, mine, schema, tuples)
+        observer, "pgdrag row versions", lambda mine: TableSampler(observer, mine, schema, tuples)
     )
 
 

@@ -1,8 +1,8 @@
 """What does one of the workload's updates cost, from the beginning of the window to its end?
 
-Each look runs one of the workload's own updates with EXPLAIN (ANALYZE, BUFFERS), in a transaction that is
+Each sample runs one of the workload's own updates with EXPLAIN (ANALYZE, BUFFERS), in a transaction that is
 rolled back: begun, run and rolled back with one message, so that the row is locked no longer than the
-update runs. It waits a few milliseconds for another session's lock. Each look leaves a row version that was
+update runs. It waits a few milliseconds for another session's lock. Each sample leaves a row version that was
 never committed, which the next access may prune.
 """
 
@@ -43,18 +43,18 @@ from pgdrag.collectors._session import (
     open_session,
     planned_examples,
     prepare,
+    probe_role,
     refusal,
-    role_of_looks,
     tidy,
 )
 from pgdrag.driver.abort_connection import abort_after
 from pgdrag.findings.plan_nodes import children, is_scan, node_words, nodes, number_of, text_of
 from pgdrag.host.clock import CLOCK
 from pgdrag.model.measurement import Example
-from pgdrag.model.recordings import Plan, Recordings, UpdateLook
+from pgdrag.model.recordings import Plan, Recordings, UpdateSample
 
 MOST_UPDATES = 3  # statements
-MOST_SHOWN = 8  # looks at each, as recordings
+MOST_SHOWN = 8  # samples of each, as recordings
 LOCK_WAIT_MS = 5
 TIMEOUT_MS = 250
 _PATIENCE_S = 5.0  # for a server that does not even end a statement
@@ -83,89 +83,89 @@ class UpdateCost(Collector):
     )
     needs: ClassVar[str] = "a workload that declares its statements and updates rows"
     is_optional: ClassVar[bool] = True
-    # Means over all looks, from the first to the last.
+    # Means over all samples, from the first to the last.
     metrics: ClassVar[tuple[Metric, ...]] = detailed(
-        "{looked}",
-        Metric(*_BUFFERS, "buffers", "count", "looks"),
+        "{sampled}",
+        Metric(*_BUFFERS, "buffers", "count", "samples"),
         Metric("update_s", "time that an update takes, measured by the server", "took_s", "s", step=1e-6),
     )  # fmt: skip
 
     def __init__(self) -> None:
         self._session: _Session | Unseen = NO_READING
         # Of each round a moment by the clock, what it took, and what it showed of each update.
-        self._rounds: list[tuple[float, float, list[UpdateLook]]] = []
+        self._rounds: list[tuple[float, float, list[UpdateSample]]] = []
         self._unseen = NO_READING
-        self._began_s = -math.inf  # the last look
+        self._began_s = -math.inf  # the last sample
 
     def before(self, observer: Observer) -> None:
         self._session = attempt(lambda: _session(observer))
-        self._look()
+        self._sample()
 
     def sample(self, observer: Observer) -> None:
-        if is_due(time.monotonic() - self._began_s, looks=len(self._rounds)):
-            self._look()
+        if is_due(time.monotonic() - self._began_s, samples=len(self._rounds)):
+            self._sample()
 
     def after(self, observer: Observer) -> None:
-        self._look()
+        self._sample()
         if isinstance(self._session, _Session):
             close_session(observer, self._session.connection)
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         session = self._session
         if isinstance(session, Unseen):
             self._unseen = session
             return
         self._began_s, at_unix_s = time.monotonic(), CLOCK.unix_s()
-        found = [attempt(partial(session.look, at)) for at in range(len(session.updates))]
+        found = [attempt(partial(session.sample, at)) for at in range(len(session.updates))]
         took_s = time.monotonic() - self._began_s
-        if looks := [one for one in found if isinstance(one, UpdateLook)]:
-            self._rounds.append((at_unix_s, took_s, looks))
+        if samples := [one for one in found if isinstance(one, UpdateSample)]:
+            self._rounds.append((at_unix_s, took_s, samples))
         self._unseen = next((one for one in found if isinstance(one, Unseen)), self._unseen)
 
     def amounts(self, window: Window) -> Amounts:
-        looks = [look for *_, of_round in self._rounds for look in of_round]
-        if not looks:
+        samples = [sample for *_, of_round in self._rounds for sample in of_round]
+        if not samples:
             raise Unseen(self._unseen.reason)
         session = known(self._session)
         kinds = len(session.updates)
         times_ms = [1000 * took_s for _, took_s, _ in self._rounds]
         mean_ms, most_ms = sum(times_ms) / len(times_ms), max(times_ms)
         parts = (
-            f"{len(looks)} updates{f' of {kinds} statements' if kinds > 1 else ''} run and rolled back",
+            f"{len(samples)} updates{f' of {kinds} statements' if kinds > 1 else ''} run and rolled back",
             f"a round took {mean_ms:.1f} ms on average, at most {most_ms:.1f} ms",
             f"{session.missed} more met a lock, or took too long" if session.missed else "",
-            f"{looks[0].buffers:,} buffers at the first, {looks[-1].buffers:,} at the last",
+            f"{samples[0].buffers:,} buffers at the first, {samples[-1].buffers:,} at the last",
         )
         return {
-            "buffers": sum(look.buffers for look in looks),
-            "looks": len(looks),
-            "took_s": sum(look.took_s for look in looks) / len(looks),
-            "looked": f"{'; '.join(part for part in parts if part)}.",
+            "buffers": sum(sample.buffers for sample in samples),
+            "samples": len(samples),
+            "took_s": sum(sample.took_s for sample in samples) / len(samples),
+            "sampled": f"{'; '.join(part for part in parts if part)}.",
         }
 
     def recordings(self, window: Window) -> Recordings:
-        """Return buffers over time, and some of the looks with their plans.
+        """Return buffers over time, and some of the samples with their plans.
 
         The series has the mean over the statements of each round; one that lacks some would not compare.
         """
         if not self._rounds:
             return Recordings(missing={self.name: self._unseen.reason})
-        most = max(len(looks) for *_, looks in self._rounds)
+        most = max(len(samples) for *_, samples in self._rounds)
         means: list[tuple[float, float]] = []
-        by_query: dict[str, list[UpdateLook]] = {}
-        for at_unix_s, _, looks in self._rounds:
-            if len(looks) == most:
-                means.append((at_unix_s, sum(look.buffers for look in looks) / most))
-            for look in looks:
+        by_query: dict[str, list[UpdateSample]] = {}
+        for at_unix_s, _, samples in self._rounds:
+            if len(samples) == most:
+                means.append((at_unix_s, sum(sample.buffers for sample in samples) / most))
+            for sample in samples:
                 at_s = round(at_unix_s - window.started_unix_s, 3)
-                by_query.setdefault(look.query, []).append(replace(look, at_s=at_s))
-        shown = [one for looks in by_query.values() for one in some_of(looks)]
+                by_query.setdefault(sample.query, []).append(replace(sample, at_s=at_s))
+        shown = [one for samples in by_query.values() for one in some_of(samples)]
         return Recordings((*series_of(*_BUFFERS, "count", means, window), *shown))
 
 
-def some_of(looks: Sequence[UpdateLook]) -> list[UpdateLook]:
-    """Return at most `MOST_SHOWN` looks, evenly spread, each with a plan where it found its rows another way."""
-    chosen = evenly(looks, MOST_SHOWN)
+def some_of(samples: Sequence[UpdateSample]) -> list[UpdateSample]:
+    """Return at most `MOST_SHOWN` samples, evenly spread, each with a plan where it found its rows another way."""
+    chosen = evenly(samples, MOST_SHOWN)
     return [
         one
         if at in (0, len(chosen) - 1) or one.way != chosen[at - 1].way
@@ -184,7 +184,7 @@ def _session(observer: Observer) -> _Session:
         observer,
         "pgdrag updates",
         lambda mine: _Session(mine, examples),
-        role=role_of_looks(observer),
+        role=probe_role(observer),
     )
 
 
@@ -193,7 +193,7 @@ class _Session:
 
     Attributes:
         updates: those of the workload's statements that can be run here.
-        missed: looks that the server refused, or that would have had to wait.
+        missed: samples that the server refused, or that would have had to wait.
     """
 
     def __init__(self, connection: psycopg.Connection[Any], examples: Sequence[Example]) -> None:
@@ -212,7 +212,7 @@ class _Session:
         if not self.updates:
             raise Unseen(next((x for x in reasons if x), "the workload sends no update"))
 
-    def look(self, at: int) -> UpdateLook:
+    def sample(self, at: int) -> UpdateSample:
         """Run one of the updates and roll it back; its time is not set.
 
         Raises:
@@ -227,7 +227,7 @@ class _Session:
                 self.connection.execute("ROLLBACK")
             raise Unseen(f"the update could not be run: {refusal(error)}") from error
         plan = tidy(found)
-        return UpdateLook(
+        return UpdateSample(
             transaction=example.transaction,
             query=example.text,
             at_s=0.0,

@@ -279,7 +279,7 @@ class HotChain(Recording):
 
 
 @dataclass(frozen=True)
-class UpdateLook(Recording):
+class UpdateSample(Recording):
     """What one update of the workload's took at one moment, when it was run and rolled back.
 
     Attributes:
@@ -291,7 +291,7 @@ class UpdateLook(Recording):
         rows: that it updated.
         took_s: as the server says; its own measuring is part of it.
         way: how it finds its rows: "index scan of counters by counters_pkey".
-        plan: as it ran; None where the look before was found in the same way, and this is not the last.
+        plan: as it ran; None where the sample before was found in the same way, and this is not the last.
     """
 
     key: ClassVar[str] = "update_looks"
@@ -314,7 +314,7 @@ class UpdateLook(Recording):
 # The kinds whose keys the JSON report always has.
 SHIPPED: tuple[type[Recording], ...] = (
     *(Series, Event, WaitTime, StatementUse, StatementPlan),
-    *(Stack, ProcessIoUse, PageStrip, HotChain, UpdateLook),
+    *(Stack, ProcessIoUse, PageStrip, HotChain, UpdateSample),
 )
 
 

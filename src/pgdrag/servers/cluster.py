@@ -74,7 +74,7 @@ class Cluster(Postmaster):
     database = roles.DATABASE
     load_role = roles.LOAD_ROLE
     load_superuser = roles.LOAD_SUPERUSER
-    look_role = roles.LOOK_ROLE
+    probe_role = roles.PROBE_ROLE
 
     def __init__(self, scratch: Scratch, binaries: Binaries, owned: OwnedDirectory) -> None:
         super().__init__(owned.path / "data", binaries.postgres, scratch.user)

@@ -15,7 +15,7 @@ LOAD_ROLE = "load"
 # Those of a workload that says that it needs more.
 LOAD_SUPERUSER = "load_superuser"
 # Those of collectors that run the workload's statements: with its rights, but neither logged nor tracked.
-LOOK_ROLE = "load_looked_at"
+PROBE_ROLE = "load_looked_at"
 # Not the superuser's name: a schema of that name would be looked into before "public".
 EXTENSIONS_SCHEMA = "pgdrag_extensions"
 # What keeps a session's statements out of the log and of pg_stat_statements, if a superuser says so.
@@ -40,7 +40,7 @@ _SINCE_17 = {"transaction_timeout": "0"}
 def roles_sql() -> str:
     """Return the statements, one a line, that make the roles and the database in a new cluster."""
     quiet = (
-        f"ALTER ROLE {LOOK_ROLE} SET {name} = '{value}'" for name, value in QUIET_SETTINGS.items()
+        f"ALTER ROLE {PROBE_ROLE} SET {name} = '{value}'" for name, value in QUIET_SETTINGS.items()
     )
     return "".join(
         f"{statement}\n"
@@ -48,8 +48,8 @@ def roles_sql() -> str:
             f"ALTER ROLE {SUPERUSER} SET search_path = pg_catalog",
             f"CREATE ROLE {LOAD_ROLE} LOGIN",
             f"CREATE ROLE {LOAD_SUPERUSER} SUPERUSER LOGIN",
-            f"CREATE ROLE {LOOK_ROLE} LOGIN IN ROLE {LOAD_ROLE}",
-            f"ALTER ROLE {LOOK_ROLE} SET role = {LOAD_ROLE}",
+            f"CREATE ROLE {PROBE_ROLE} LOGIN IN ROLE {LOAD_ROLE}",
+            f"ALTER ROLE {PROBE_ROLE} SET role = {LOAD_ROLE}",
             *quiet,
             # In the database from which that of the workload is made.
             f"ALTER SCHEMA public OWNER TO {LOAD_ROLE}",

@@ -34,7 +34,7 @@ from pgdrag.model.recordings import (
     Series,
     StatementPlan,
     StatementUse,
-    UpdateLook,
+    UpdateSample,
     WaitTime,
 )
 
@@ -200,10 +200,10 @@ def _chain(at_s: float, *, versions: int) -> HotChain:
     return HotChain("public.simulated", at_s, 7, versions, first, tuple(links[4:][-5:]))
 
 
-def _update(at_s: float, buffers: int, plan: Plan) -> UpdateLook:
+def _update(at_s: float, buffers: int, plan: Plan) -> UpdateSample:
     updating = {"Node Type": "ModifyTable", "Operation": "Update", "Plans": [_run(plan)]}
     took_s = buffers * 1e-6
-    return UpdateLook(
+    return UpdateSample(
         "simulated", UPDATE, at_s, buffers, 0, 1.0, took_s, node_words(plan), updating
     )
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pgdrag.english import counted, in_sentence
 from pgdrag.findings.values import Findings
 from pgdrag.model import Observation, Outcome
-from pgdrag.model.recordings import HotChain, PageStrip, Recordings, Series, UpdateLook
+from pgdrag.model.recordings import HotChain, PageStrip, Recordings, Series, UpdateSample
 from pgdrag.report.cells import NOTHING
 from pgdrag.report.chain_picture import chain_picture, chain_text
 from pgdrag.report.document import (
@@ -82,11 +82,11 @@ class RowVersionsSection(Section):
 
     def applies(self, findings: Findings) -> bool:
         """Some trial's pages were sampled, or could not be."""
-        return bool(_looked_at(findings) or _reasons(findings))
+        return bool(_sampled(findings) or _reasons(findings))
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the table, then each rung's pages and updates, then what could not be sampled."""
-        rungs = _looked_at(findings)
+        rungs = _sampled(findings)
         pictures = sum(len(seen.by_table) for seen in rungs)
         updates = sum(len(seen.by_update) for seen in rungs)
         body: list[Block] = []
@@ -124,8 +124,12 @@ class RowVersionsSection(Section):
                 drawn += 1
             words = seen.detail("buffers_per_update")
             how = (Paragraph(words, Tone.MUTED),) if words else ()
-            for query, looks in seen.by_update.items():
-                blocks = (*how, _updates_table(looks), *_plans(looks, _ALL_PLANS_BYTES / updates))
+            for query, samples in seen.by_update.items():
+                blocks = (
+                    *how,
+                    _updates_table(samples),
+                    *_plans(samples, _ALL_PLANS_BYTES / updates),
+                )
                 title = f"Update on {seen.name}: {statement_words(query)}"
                 body.append(Details(title, blocks))
         why = _reasons(findings)
@@ -133,12 +137,12 @@ class RowVersionsSection(Section):
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return a sentence a rung."""
-        texts = tuple(_sentence(seen) for seen in _looked_at(findings))
+        texts = tuple(_sentence(seen) for seen in _sampled(findings))
         return (Heading(self.title), Items(texts)) if texts else ()
 
 
 @dataclass(frozen=True)
-class _LookedAt:
+class _Sampled:
     """What was seen of a rung's rows.
 
     Attributes:
@@ -168,11 +172,11 @@ class _LookedAt:
         return [x for x in self.recordings.of(HotChain) if x.relation == relation and x.first]
 
     @property
-    def by_update(self) -> dict[str, list[UpdateLook]]:
+    def by_update(self) -> dict[str, list[UpdateSample]]:
         """The samples of each update, by its text."""
-        found: dict[str, list[UpdateLook]] = {}
-        for look in self.recordings.of(UpdateLook):
-            found.setdefault(look.query, []).append(look)
+        found: dict[str, list[UpdateSample]] = {}
+        for sample in self.recordings.of(UpdateSample):
+            found.setdefault(sample.query, []).append(sample)
         return found
 
     def detail(self, observation: str) -> str:
@@ -180,7 +184,7 @@ class _LookedAt:
         return next((x.detail for x in self.evidence if x.name == observation), "")
 
 
-def _looked_at(findings: Findings) -> list[_LookedAt]:
+def _sampled(findings: Findings) -> list[_Sampled]:
     """Return the rungs that have any series, in their order.
 
     A variant that loses updates has no number and no trial in the middle; the pages of one whose results were wrong
@@ -199,13 +203,13 @@ def _looked_at(findings: Findings) -> list[_LookedAt]:
         for problem, recordings, evidence in (("", rung.recordings, rung.evidence), *wrong):
             if any(one.name in _COLUMNS for one in recordings.series):
                 name, title = rung.rung.name, rung.rung.title
-                found.append(_LookedAt(name, title, recordings, evidence, problem))
+                found.append(_Sampled(name, title, recordings, evidence, problem))
                 break
     return found
 
 
 def _reasons(findings: Findings) -> tuple[str, ...]:
-    """Say of each rung why it was not looked at, where it was asked for."""
+    """Say of each rung why it was not sampled although that was asked for."""
     return tuple(
         f"{rung.rung.name}: no {name.replace('_', ' ')}: {rung.recordings.missing[name]}."
         for rung in findings.rungs
@@ -227,12 +231,12 @@ def _chain_figure(
     return Figure(picture, f"{title}.", chain_text(ends))
 
 
-def _versions_table(rungs: Sequence[_LookedAt], heading: str) -> Table:
-    def name(seen: _LookedAt) -> Cell:
+def _versions_table(rungs: Sequence[_Sampled], heading: str) -> Table:
+    def name(seen: _Sampled) -> Cell:
         tone = Tone.BAD if seen.problem else Tone.PLAIN
         return Cell(seen.name, seen.problem or seen.title, tone, is_strong=True)
 
-    def of_series(name: str) -> Callable[[_LookedAt], Cell]:
+    def of_series(name: str) -> Callable[[_Sampled], Cell]:
         return lambda seen: _cell(seen, name)
 
     return table_of(
@@ -246,7 +250,7 @@ def _versions_table(rungs: Sequence[_LookedAt], heading: str) -> Table:
     )
 
 
-def _cell(seen: _LookedAt, name: str) -> Cell:
+def _cell(seen: _Sampled, name: str) -> Cell:
     series = seen.series(name)
     if series is None:
         return NOTHING
@@ -264,7 +268,7 @@ def _cell(seen: _LookedAt, name: str) -> Cell:
     return Cell(_from_to(series), note)
 
 
-def _vacuums(seen: _LookedAt) -> Cell:
+def _vacuums(seen: _Sampled) -> Cell:
     """Return how many vacuums were futile, with their cost."""
     values = {one.name: one.value for one in seen.evidence}
     count, took_s, pages = (values.get(f"futile_vacuum{what}") for what in ("s", "_s", "_pages"))
@@ -280,7 +284,7 @@ def _from_to(series: Series) -> str:
     return f"{first} → {last}" if first != last else last
 
 
-def _sentence(seen: _LookedAt) -> str:
+def _sentence(seen: _Sampled) -> str:
     parts = [
         f"{in_sentence(_COLUMNS[name])} {_from_to(series)}"
         for name in _BRIEF
@@ -290,39 +294,39 @@ def _sentence(seen: _LookedAt) -> str:
     return f"{seen.name}{problem}: {'; '.join(parts) or 'no rows'}."
 
 
-def _updates_table(looks: Sequence[UpdateLook]) -> Table:
-    before = {look.at_s: earlier.way for earlier, look in pairwise(looks)}
+def _updates_table(samples: Sequence[UpdateSample]) -> Table:
+    before = {sample.at_s: earlier.way for earlier, sample in pairwise(samples)}
 
-    def way(look: UpdateLook) -> Cell:
-        is_same = before.get(look.at_s) == look.way
-        return Cell("the same", tone=Tone.MUTED) if is_same else Cell(look.way)
+    def way(sample: UpdateSample) -> Cell:
+        is_same = before.get(sample.at_s) == sample.way
+        return Cell("the same", tone=Tone.MUTED) if is_same else Cell(sample.way)
 
     return table_of(
         "Cost of the update through the window",
-        looks,
+        samples,
         {
-            ">At": lambda look: format_duration(look.at_s),
-            ">Buffers": lambda look: Cell(f"{look.buffers:,}", is_strong=True),
-            ">Read": lambda look: f"{look.buffers_read:,}",
-            ">Rows": lambda look: f"{look.rows:,.0f}",
-            ">Time": lambda look: format_duration(look.took_s),
+            ">At": lambda sample: format_duration(sample.at_s),
+            ">Buffers": lambda sample: Cell(f"{sample.buffers:,}", is_strong=True),
+            ">Read": lambda sample: f"{sample.buffers_read:,}",
+            ">Rows": lambda sample: f"{sample.rows:,.0f}",
+            ">Time": lambda sample: format_duration(sample.took_s),
             "Rows found by": way,
         },
     )
 
 
-def _plans(looks: Sequence[UpdateLook], room_bytes: float) -> Iterator[Block]:
+def _plans(samples: Sequence[UpdateSample], room_bytes: float) -> Iterator[Block]:
     """Yield the first plan and the last, and those in between that find rows another way."""
-    plans = [(look, plan_text(look.plan)) for look in looks if look.plan is not None]
+    plans = [(sample, plan_text(sample.plan)) for sample in samples if sample.plan is not None]
     left = room_bytes
     # What it came to first, then how it began.
     kept = []
-    for look, text in (*plans[-1:], *plans[:-1]):
+    for sample, text in (*plans[-1:], *plans[:-1]):
         left -= len(text.encode())
         if left >= 0:
-            kept.append((look, text))
-    for look, text in sorted(kept, key=lambda each: each[0].at_s):
-        yield Paragraph(f"At {format_duration(look.at_s)}:")
+            kept.append((sample, text))
+    for sample, text in sorted(kept, key=lambda each: each[0].at_s):
+        yield Paragraph(f"At {format_duration(sample.at_s)}:")
         yield Lines(text)
     if (rest := len(plans) - len(kept)) > 0:
         yield Paragraph(f"{counted(rest, 'more plan')} in the JSON report.", Tone.MUTED)
