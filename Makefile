@@ -105,11 +105,16 @@ $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
 # Builds the wheel, with the driver in it, and installs it: what is tested is what is shipped.
-$(VENV)/installed: $(VENV)/bin/pip pyproject.toml constraints.txt Cargo.toml Cargo.lock $(SOURCES)
-	@echo 'Building pgdrag and its load driver (a minute or two the first time) …'
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt .
+BUILT_FROM := $(VENV)/bin/pip pyproject.toml constraints.txt Cargo.toml Cargo.lock $(SOURCES)
+define INSTALL
+@echo 'Building pgdrag and its load driver (a minute or two the first time) …'
+@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+endef
+
+$(VENV)/installed: $(BUILT_FROM)
+	$(INSTALL) .
 	@touch $@
 
-$(VENV)/installed-dev: $(VENV)/installed
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt '.[dev]'
-	@touch $@
+$(VENV)/installed-dev: $(BUILT_FROM)
+	$(INSTALL) '.[dev]'
+	@touch $(VENV)/installed $@

@@ -71,6 +71,7 @@ class Machine:
     Attributes:
         noise: standard deviation of a trial of full length.
         brief_noise: of a short one.
+        target_noise: how many times as noisy trials with more than half of the changes are.
         drift: log throughput gained with each trial.
         memory: autocorrelation of the noise.
         disturbed: share of trials that run at half speed.
@@ -79,6 +80,7 @@ class Machine:
 
     noise: float = 0.03
     brief_noise: float = 0.045
+    target_noise: float = 1.0
     drift: float = 0.0
     memory: float = 0.0
     disturbed: float = 0.0
@@ -93,6 +95,8 @@ class Machine:
         self._last = self.memory * self._last + math.sqrt(1 - self.memory**2) * new
         self.trials += 1
         noise = self._last * (self.brief_noise if is_brief else self.noise)
+        if len(changes) > FILE / 2:
+            noise *= self.target_noise
         lost = system.lost(changes) - self.drift * self.trials - noise
         if self.disturbed and self.rng.random() < self.disturbed:
             lost += math.log(2)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from pgdrag.designs.ablate.history import TrialNoise, Value
+from pgdrag.designs.ablate.history import Value
 from pgdrag.designs.ablate.labels import (
     Call,
     Label,
@@ -15,12 +15,11 @@ from pgdrag.designs.ablate.labels import (
 )
 from pgdrag.stats.effects import Effect
 
-NOISE = TrialNoise(0.03, 20)
 MATTERS = math.log(1.05)
 
 
 def value(log, *, is_bound=False):
-    return Value(log, 0.03**2, is_bound, 1)
+    return Value(log, 0.03**2, is_bound, 1, 20)
 
 
 def called(*effects):
@@ -77,28 +76,28 @@ def test_many_true_effects_make_room_for_a_smaller_one():
 
 
 def test_an_effect_is_how_much_slower_the_second_is():
-    one = effect(value(7.0), value(6.5), NOISE)
+    one = effect(value(7.0), value(6.5))
     assert one.center == pytest.approx(0.5)
     assert one.low < 0.5 < one.high
     assert one.se == pytest.approx(0.03 * math.sqrt(2))
 
 
 def test_a_treatment_that_committed_nothing_is_slower_by_a_bound():
-    one = effect(value(7.0), value(1.0, is_bound=True), NOISE)
+    one = effect(value(7.0), value(1.0, is_bound=True))
     assert one.center == one.high == math.inf
     assert one.low == pytest.approx(6.0 - 2.086 * 0.03, abs=1e-3)
     assert called(one) == (Call.SLOWER,)
 
 
 def test_against_a_reference_that_committed_nothing_only_faster_is_known():
-    fast = effect(value(1.0, is_bound=True), value(7.0), NOISE)
-    slow = effect(value(1.0, is_bound=True), value(0.9), NOISE)
+    fast = effect(value(1.0, is_bound=True), value(7.0))
+    slow = effect(value(1.0, is_bound=True), value(0.9))
     assert called(fast, slow) == (Call.FASTER, Call.UNKNOWN)
 
 
 def test_two_that_committed_nothing_cannot_be_compared():
-    assert effect(value(1.0, is_bound=True), value(1.0, is_bound=True), NOISE) is None
-    assert effect(None, value(1.0), NOISE) is None
+    assert effect(value(1.0, is_bound=True), value(1.0, is_bound=True)) is None
+    assert effect(None, value(1.0)) is None
     assert called(None) == (Call.UNKNOWN,)
 
 

@@ -2,17 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from pgdrag.designs.ablate.history import TrialNoise, Value
+from pgdrag.designs.ablate.history import Value
 from pgdrag.designs.ablate.long_trials import Together, cross, suspected_pairs
 from pgdrag.stats.effects import Effect
-
-NOISE = TrialNoise(0.03, 20)
 
 
 def read(first, second, both, *, se=0.02, is_bound=False):
     losses = (0.0, first, second, both)
-    corners = tuple(Value(7 - loss, se**2, is_bound, 2) for loss in losses)
-    return cross(corners, NOISE, matters=0.1)
+    corners = tuple(Value(7 - loss, se**2, is_bound, 2, 20) for loss in losses)
+    return cross(corners, matters=0.1)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.designs.ablate.history import TrialNoise, Value
+from pgdrag.designs.ablate.history import Value
 from pgdrag.designs.ablate.shapley import (
     all_orders,
     both_ways,
@@ -17,8 +17,6 @@ from pgdrag.designs.ablate.shapley import (
     shares,
 )
 
-NOISE = TrialNoise(0.1, 10)
-
 
 def game(players, loss, *, variance=0.01):
     """Values of all coalitions: `loss` says how much slower one makes the server, on the log scale."""
@@ -27,7 +25,7 @@ def game(players, loss, *, variance=0.01):
         for size in range(players + 1)
         for some in combinations(range(players), size)
     ]
-    return {one: Value(7 - loss(one), variance, False, 1) for one in every}
+    return {one: Value(7 - loss(one), variance, False, 1, 10) for one in every}
 
 
 def centers(found):
@@ -44,7 +42,7 @@ def centers(found):
     ids=["that add up", "of which two do the same", "of which two need each other"],
 )
 def test_shares_of_three(loss, wanted):
-    found = shares(3, all_orders(3), game(3, loss), NOISE)
+    found = shares(3, all_orders(3), game(3, loss))
     assert centers(found) == pytest.approx(wanted)
     assert found.is_exact
 
@@ -55,7 +53,7 @@ def test_shares_add_up_to_the_whole_whatever_the_orders(losses, seed):
         return losses[sum(1 << player for player in some)]
 
     for draws in (all_orders(4), drawn_orders(4, seed, 3)):
-        found = shares(4, draws, game(4, loss), NOISE)
+        found = shares(4, draws, game(4, loss))
         assert sum(centers(found)) == pytest.approx(found.whole.center, abs=1e-9)
         assert found.whole.center == pytest.approx(losses[15] - losses[0], abs=1e-9)
 
@@ -73,27 +71,27 @@ def test_one_order_with_its_reverse_is_exact_where_changes_interact_in_pairs(alo
             size for pair, size in zip(pairs, joint, strict=True) if set(pair) <= some
         )
 
-    exact = shares(5, all_orders(5), game(5, loss), NOISE)
-    drawn = shares(5, drawn_orders(5, seed, 1), game(5, loss), NOISE)
+    exact = shares(5, all_orders(5), game(5, loss))
+    drawn = shares(5, drawn_orders(5, seed, 1), game(5, loss))
     assert centers(drawn) == pytest.approx(centers(exact), abs=1e-9)
 
 
 def test_an_interaction_of_three_widens_the_intervals_by_the_orders():
     values = game(6, lambda s: 3.0 * ({0, 1, 2} <= s), variance=1e-6)
-    found = shares(6, drawn_orders(6, 1, 6), values, NOISE)
+    found = shares(6, drawn_orders(6, 1, 6), values)
     assert found.players[0].orders_se > 10 * found.players[0].noise_se
     assert found.players[0].low <= 1 <= found.players[0].high
     assert found.players[5].orders_se == pytest.approx(0, abs=1e-9)
 
 
 def test_a_single_draw_of_many_players_has_an_infinite_interval():
-    found = shares(6, drawn_orders(6, 1, 1), game(6, lambda s: len(s)), NOISE)
+    found = shares(6, drawn_orders(6, 1, 1), game(6, lambda s: len(s)))
     assert math.isinf(found.players[0].half_width)
 
 
 def test_the_noise_of_a_share_is_that_of_its_values():
     # One player: its share is the difference of two values, each with a variance of 0.01.
-    found = shares(1, all_orders(1), game(1, lambda s: len(s)), NOISE)
+    found = shares(1, all_orders(1), game(1, lambda s: len(s)))
     assert found.players[0].noise_se == pytest.approx(math.sqrt(0.02))
     assert found.players[0] == found.whole
 
@@ -103,13 +101,13 @@ def test_a_draw_with_a_coalition_that_did_not_start_is_left_out():
     draws = drawn_orders(3, 1, 3)
     missing = frozenset(draws[0][:2])
     del values[missing]
-    found = shares(3, draws, values, NOISE)
+    found = shares(3, draws, values)
     assert found is not None
     assert found.draws == sum(missing not in coalitions(draw) for draw in draws)
-    every = shares(3, all_orders(3), values, NOISE)
+    every = shares(3, all_orders(3), values)
     assert every.draws == 1  # of 3: the one in which the third stands in the middle
     assert not every.is_exact
-    assert shares(3, [draws[0]], values, NOISE) is None
+    assert shares(3, [draws[0]], values) is None
 
 
 def test_drawn_orders_are_all_different_and_more_of_them_begin_with_the_same():

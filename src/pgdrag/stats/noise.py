@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+from pgdrag.stats.distributions import f_quantile
 
 # A warning of intervals that cannot include it.
 ONE_TRIAL = "one trial: the interval leaves out trial-to-trial noise; run 3 or more replicates"
@@ -21,6 +24,10 @@ class Noise:
 
     log_sd: float
     dof: int
+
+
+_UNEQUAL = 0.01  # significance level at which one side is noisier than the other
+_Some = TypeVar("_Some", bound=Noise)
 
 
 def pooled_noise(
@@ -49,3 +56,16 @@ def pooled_noise(
             squares += (len(values) - 1) * max(variance - (within[at] if within else 0.0), 0.0)
             dof += len(values) - 1
     return Noise(math.sqrt(squares / dof), dof) if dof else None
+
+
+def noise_by_side(sides: tuple[_Some | None, _Some | None], pooled: _Some) -> tuple[_Some, _Some]:
+    """Return the noise of each of two sides: its own where one is significantly noisier, else the pooled one.
+
+    Args:
+        sides: the noise of each; None where nothing was repeated there.
+        pooled: that of both together.
+    """
+    first, second = (one or pooled for one in sides)
+    quiet, loud = sorted((first, second), key=lambda one: one.log_sd)
+    limit = quiet.log_sd**2 * f_quantile(1 - _UNEQUAL, loud.dof, quiet.dof)
+    return (first, second) if loud.log_sd**2 > limit else (pooled, pooled)

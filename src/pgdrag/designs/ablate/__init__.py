@@ -39,7 +39,7 @@ def default_max_trials(changes: int) -> int:
 
 def smallest_max_trials(changes: int) -> int:
     """Return the smallest budget that compares every change twice, and measures the whole."""
-    screening = Screening(changes, History(0), AblateParameters())
+    screening = Screening(changes, History(changes, 0), AblateParameters())
     return screening.planned_trials() + 2 * END_TRIALS
 
 
@@ -58,7 +58,9 @@ class Procedure:
         self.parameters = parameters
         limit = parameters.max_trials
         self.history = History(
-            default_max_trials(changes) if limit is None else limit, is_per_replicate=limit is None
+            changes,
+            default_max_trials(changes) if limit is None else limit,
+            is_per_replicate=limit is None,
         )
         self.screening = Screening(changes, self.history, parameters)
         self.long_trials: LongTrials | None = None
@@ -227,7 +229,7 @@ class Ablate(SubsetDesign):
         history = self.procedure.history
         for trials, noun in ((history.full, "trials"), (history.brief, "short trials")):
             before, after = map(trials.value, (REFERENCE, self.procedure.screening.whole))
-            found = effect(before, after, trials.noise)
+            found = effect(before, after)
             if found is not None and before is not None and after is not None:
                 count = before.trials + after.trials
                 return _interval(found, f"t interval, {count} {noun} of both ends")

@@ -15,7 +15,7 @@ from pgdrag.findings.quantities import Quantity
 from pgdrag.findings.readings import Reading, log_rate, stalled_time_s
 from pgdrag.model import Outcome
 from pgdrag.stats.distributions import f_quantile
-from pgdrag.stats.noise import Noise, pooled_noise
+from pgdrag.stats.noise import Noise, noise_by_side, pooled_noise
 
 REFERENCE: Changes = frozenset()
 
@@ -37,12 +37,14 @@ class Value:
         center: mean over its trials; the bound, for a set that committed nothing.
         variance: of that mean.
         is_bound: no trial committed anything, so the throughput is at most `center`.
+        dof: degrees of freedom of the variance.
     """
 
     center: float
     variance: float
     is_bound: bool
     trials: int
+    dof: float
 
 
 @dataclass(frozen=True)
@@ -61,14 +63,25 @@ class TrialNoise(Noise):
         return between + max(log_se**2, self.within, _VARIANCE_LEAST)
 
 
-class SetTrials:
-    """The trials of one length, by set of changes."""
+_UNKNOWN = TrialNoise(_SD_UNKNOWN, 1)
 
-    def __init__(self) -> None:
+
+class SetTrials:
+    """The trials of one length, by set of changes.
+
+    A set with most of the changes is as noisy as the target, any other one as the reference: a server that crawls
+    waits for something else than one that runs.
+
+    Args:
+        changes: how many there are.
+    """
+
+    def __init__(self, changes: int) -> None:
+        self._most = changes / 2
         self._readings: dict[Changes, list[Reading]] = {}
         self._failures: dict[Changes, list[Outcome]] = {}
         self._quantities: dict[Changes, list[Mapping[str, Quantity]]] = {}
-        self._noise: TrialNoise | None = None
+        self._noise: tuple[TrialNoise, TrialNoise] | None = None
         self._values: dict[Changes, Value] = {}
 
     def add(self, one: Observed) -> None:
@@ -106,12 +119,22 @@ class SetTrials:
             return False
         return not ends or ends[-1] in _RETRIED
 
-    @property
-    def noise(self) -> TrialNoise:
-        """Noise between trials of one set, pooled over all sets that were repeated."""
+    def noise(self, changes: Changes) -> TrialNoise:
+        """Return the noise between trials of one set, pooled over the sets that are as noisy as this one."""
         if self._noise is None:
-            self._noise = _noise_of(self._readings.values())
-        return self._noise
+            self._noise = self._noises(self._readings)
+        return self._noise[self._is_near_target(changes)]
+
+    def _is_near_target(self, changes: Changes) -> bool:
+        return len(changes) > self._most
+
+    def _noises(self, sets: Mapping[Changes, list[Reading]]) -> tuple[TrialNoise, TrialNoise]:
+        """Return the noise near the reference, and near the target."""
+        reference, target = (
+            _noise_of(one for key, one in sets.items() if self._is_near_target(key) is is_near)
+            for is_near in (False, True)
+        )
+        return noise_by_side((reference, target), _noise_of(sets.values()) or _UNKNOWN)
 
     def value(self, changes: Changes) -> Value | None:
         """Return the mean over the trials of a set; None where none has a number."""
@@ -123,15 +146,17 @@ class SetTrials:
             readings = [_estimated(one) for one in readings]
         count = len(readings)
         center = sum(one.log_per_s for one in readings) / count
-        variance = sum(self.noise.variance(one.log_se) for one in readings) / count
+        noise = self.noise(changes)
+        variance = sum(noise.variance(one.log_se) for one in readings) / count
         if count > 1:
             # Of a set that is noisier than the others, its own trials give the variance.
             own = sum((one.log_per_s - center) ** 2 for one in readings) / (count - 1)
-            others = _noise_of(one for key, one in self._readings.items() if key != changes)
+            rest = {key: one for key, one in self._readings.items() if key != changes}
+            others = self._noises(rest)[self._is_near_target(changes)]
             expected = sum(others.variance(one.log_se) for one in readings) / count
             if own > expected * f_quantile(1 - _UNSTEADY, count - 1, others.dof):
                 variance = max(variance, own)
-        self._values[changes] = Value(center, variance / count, is_bound, count)
+        self._values[changes] = Value(center, variance / count, is_bound, count, noise.dof)
         return self._values[changes]
 
 
@@ -139,6 +164,7 @@ class History:
     """All trials so far, and the budget; each stage of the procedure asks for trials here.
 
     Args:
+        changes: how many there are.
         limit: the most trials to run.
         is_per_replicate: the limit holds for each replicate, not for all together.
 
@@ -147,11 +173,11 @@ class History:
         trials, brief_trials: how many were run, and how many of those were short.
     """
 
-    def __init__(self, limit: int, *, is_per_replicate: bool = False) -> None:
+    def __init__(self, changes: int, limit: int, *, is_per_replicate: bool = False) -> None:
         self.limit = limit
         self._is_per_replicate = is_per_replicate
-        self.brief = SetTrials()
-        self.full = SetTrials()
+        self.brief = SetTrials(changes)
+        self.full = SetTrials(changes)
         self.trials = 0
         self.brief_trials = 0
         self._asked = 0
@@ -198,10 +224,11 @@ def _estimated(reading: Reading) -> Reading:
     return replace(reading, log_per_s=mean, log_se=math.sqrt(variance), is_bound=False)
 
 
-def _noise_of(repeats: Iterable[list[Reading]]) -> TrialNoise:
+def _noise_of(repeats: Iterable[list[Reading]]) -> TrialNoise | None:
     """Pool the repeats of those sets that have the most commits.
 
-    The chance in counting a handful of commits would mask the small differences between the others.
+    The chance in counting a handful of commits would mask the small differences between the others. None where
+    nothing was repeated.
     """
     sets = [[one for one in readings if not one.is_bound] for readings in repeats]
     repeated = [
@@ -210,7 +237,7 @@ def _noise_of(repeats: Iterable[list[Reading]]) -> TrialNoise:
         if len(readings) > 1
     ]
     if not repeated:
-        return TrialNoise(_SD_UNKNOWN, 1)
+        return None
     finest = min(within for within, _ in repeated)
     fine = [one for one in repeated if one[0] <= max(_AS_FINE * finest, _FINE)]
     noise = pooled_noise([one.log_per_s for one in readings] for _, readings in fine)

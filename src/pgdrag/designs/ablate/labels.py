@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from enum import StrEnum
 
-from pgdrag.designs.ablate.history import TrialNoise, Value
+from pgdrag.designs.ablate.history import Value
 from pgdrag.stats.distributions import t_multiplier
 from pgdrag.stats.effects import CONFIDENCE, Effect, effect_of
 from pgdrag.stats.multiple_testing import false_discovery_rates
@@ -92,27 +92,27 @@ _LABELS = {
 }
 
 
-def effect(before: Value | None, after: Value | None, noise: TrialNoise) -> Effect | None:
+def effect(before: Value | None, after: Value | None) -> Effect | None:
     """Estimate how much slower `after` is than `before`; None where that is wholly unknown."""
     if before is None or after is None or (before.is_bound and after.is_bound):
         return None
     if not before.is_bound and not after.is_bound:
-        return contrast((before, after), (1, -1), noise)
+        return contrast((before, after), (1, -1))
     center = before.center - after.center
     # Throughput that is only bounded lies below its bound, and a bound has no error of its own.
     known = before if after.is_bound else after
-    half = t_multiplier(CONFIDENCE, noise.dof) * math.sqrt(known.variance)
+    half = t_multiplier(CONFIDENCE, known.dof) * math.sqrt(known.variance)
     if after.is_bound:
-        return Effect(math.inf, center - half, math.inf, math.inf, noise.dof)
-    return Effect(-math.inf, -math.inf, center + half, math.inf, noise.dof)
+        return Effect(math.inf, center - half, math.inf, math.inf, known.dof)
+    return Effect(-math.inf, -math.inf, center + half, math.inf, known.dof)
 
 
-def contrast(values: Sequence[Value], signs: Sequence[int], noise: TrialNoise) -> Effect:
+def contrast(values: Sequence[Value], signs: Sequence[int]) -> Effect:
     """Estimate the sum of log throughputs with these signs; a bound counts as if it were a value."""
     pairs = list(zip(signs, values, strict=True))
     center = sum(sign * one.center for sign, one in pairs)
     se = math.sqrt(sum(sign**2 * one.variance for sign, one in pairs))
-    return effect_of(center, se, noise.dof)
+    return effect_of(center, se, min(one.dof for one in values))
 
 
 def call_all(effects: Sequence[Effect | None], *, matters: float) -> tuple[Call, ...]:

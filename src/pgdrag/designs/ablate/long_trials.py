@@ -17,7 +17,7 @@ from enum import StrEnum
 from itertools import combinations
 
 from pgdrag.designs._subsets import Changes, Request
-from pgdrag.designs.ablate.history import REFERENCE, History, TrialNoise, Value
+from pgdrag.designs.ablate.history import REFERENCE, History, Value
 from pgdrag.designs.ablate.labels import contrast
 from pgdrag.designs.ablate.parameters import AblateParameters
 from pgdrag.designs.ablate.shapley import (
@@ -145,7 +145,7 @@ class LongTrials:
         """Return the shares so far, in the order of the players; None before the first whole draw."""
         known = {one: self.trials.value(some) for one, some in self._sets(self.draws).items()}
         values = {one: value for one, value in known.items() if value is not None}
-        return shares(len(self.players), self.draws, values, self.trials.noise)
+        return shares(len(self.players), self.draws, values)
 
     def crossed(self) -> dict[Pair, Crossed]:
         """Return the factorial of each pair whose corners all have a number."""
@@ -155,7 +155,7 @@ class LongTrials:
             corners = [one for one in values if one is not None]
             if len(corners) == len(values):
                 matters = self._parameters.log_threshold
-                found[pair] = cross(corners, self.trials.noise, matters=matters)
+                found[pair] = cross(corners, matters=matters)
         return found
 
     def least_trials(self) -> int:
@@ -254,7 +254,7 @@ def corner_sets(pair: Pair) -> tuple[Changes, ...]:
     return REFERENCE, frozenset({first}), frozenset({second}), frozenset(pair)
 
 
-def cross(corners: Sequence[Value], noise: TrialNoise, *, matters: float) -> Crossed:
+def cross(corners: Sequence[Value], *, matters: float) -> Crossed:
     """Judge a factorial.
 
     Args:
@@ -262,7 +262,7 @@ def cross(corners: Sequence[Value], noise: TrialNoise, *, matters: float) -> Cro
         matters: the largest interaction that still counts as none, a natural logarithm above 0.
     """
     signs = ((1, -1, 0, 0), (1, 0, -1, 0), (1, 0, 0, -1), (-1, 1, 1, -1))
-    first, second, both, interaction = (contrast(corners, each, noise) for each in signs)
+    first, second, both, interaction = (contrast(corners, each) for each in signs)
     is_bounded = any(one.is_bound for one in corners)
     together = Together.UNDECIDED
     if not is_bounded:

@@ -39,7 +39,6 @@ _ENDS_MOST = 14  # where nothing but the whole is left to measure
 _GROUP_SIZE, _FEW_CHANGES = 5, 8  # few changes are compared one by one at once
 _GROUP_P = 0.05  # a group more that is divided costs a trial for each of its changes
 _SETS_PER_BLOCK = 12
-_AGREE = 2.0  # standard errors that a change and its group may differ by
 _MOVER_P = 0.3  # of throughput, where what the whole moves is moved, too
 # A comparison with a p value between these is repeated: called or not, it depends on one trial.
 _SURE_P, _DOUBTFUL_P = 0.001, 0.15
@@ -155,7 +154,6 @@ class Screening:
         self._labels: dict[int, Screened] = {}
         self._group_size = 1 if changes <= _FEW_CHANGES else _GROUP_SIZE
         self._groups: dict[Side, list[Changes]] = {}
-        self._divided: dict[Side, list[Changes]] = {side: [] for side in Side}
 
     @property
     def is_labelled(self) -> bool:
@@ -184,6 +182,7 @@ class Screening:
         if self.problem == "reference":
             return
         yield from self._compare_groups()
+        yield from self._find_movers()
         yield from self._repeat_doubtful()
         # The labels are final: trials of group searches must not change them.
         self._labels = self._judged()
@@ -223,7 +222,7 @@ class Screening:
             if not variances or base is None or base.is_bound:
                 return math.inf
             se = math.sqrt(variances[len(variances) // 2] + base.variance)
-            dof = self.trials.noise.dof
+            dof = base.dof
             distance = t_multiplier(1 - _GROUP_P, dof) + t_multiplier(0.8, dof)
             return max(distance * se, self._parameters.log_threshold)
 
@@ -303,14 +302,29 @@ class Screening:
         wanted = groups
         while wanted:
             yield from self._compare(side, wanted)
+            yield from self._confirm(side)
             wanted = self._divide(side, [one for one in self._active(side) if len(one) > 1])
+
+    def _confirm(self, side: Side) -> Iterator[Request]:
+        """Try groups once more whose difference may be chance: to divide one costs a trial for each change."""
+        moves = self._moves()
+        doubtful = [
+            group
+            for group in self._active(side)
+            if len(group) > 1
+            and self._count(side, group) == 1
+            and not moves[side, group]
+            and (found := self._effect(*self._ends_of(side, group))) is not None
+            and found.p_value > _SURE_P
+        ]
+        ends = {one for group in doubtful for one in self._ends_of(side, group)}
+        yield from self._ask_beside_ends(sorted(ends.difference(self._ends), key=sorted))
 
     def _divide(self, side: Side, groups: Sequence[Changes]) -> list[Changes]:
         """Put the changes of some groups into their places, and return them."""
         singles = [frozenset({change}) for one in groups for change in sorted(one)]
         kept = [one for one in self._groups[side] if one not in groups]
         self._groups[side] = kept + singles
-        self._divided[side] += groups
         return singles
 
     def _compare(self, side: Side, groups: Sequence[Changes]) -> Iterator[Request]:
@@ -343,15 +357,6 @@ class Screening:
             return found.p_value < _MOVER_P and bool(moves[side, group])
 
         return list(filter(is_active, self._groups[side]))
-
-    def _is_supported(self, side: Side, one: Compared) -> bool:
-        """Tell whether the group that a change was tried in makes the same difference as it alone."""
-        group = next((some for some in self._divided[side] if one.group < some), None)
-        of_group = None if group is None else self._effect(*self._ends_of(side, group))
-        if of_group is None or one.effect is None:
-            return False
-        apart = abs(of_group.center - one.effect.center)
-        return apart <= _AGREE * math.hypot(of_group.se, one.effect.se)
 
     def _moves(self) -> dict[tuple[Side, Changes], tuple[Move, ...]]:
         """Return the quantities of the whole's fingerprint that each group moves on each side."""
@@ -424,11 +429,14 @@ class Screening:
         calls = call_all(effects, matters=self._parameters.log_threshold)
         of_change: dict[int, dict[Side, Compared]] = {change: {} for change in self.changes}
         for (side, group), found, call in zip(keys, effects, calls, strict=True):
-            if len(group) > 1 and call in (Call.SLOWER, Call.FASTER):
-                call = Call.SUSPECT  # one of them, and nobody knows which
+            one = Compared(group, found, call)
+            # Of a group nobody knows which change it is, and one trial may have been slowed down by something else.
+            is_certain = len(group) == 1 and self._count(side, group) > 1
+            if call in (Call.SLOWER, Call.FASTER) and not is_certain:
+                one = replace(one, call=Call.SUSPECT)
             for change in group:
                 if change in self.whole or side is Side.ALONE:
-                    of_change[change][side] = Compared(group, found, call)
+                    of_change[change][side] = one
         return {change: self._screened(change, found) for change, found in of_change.items()}
 
     def _screened(self, change: int, found: Mapping[Side, Compared]) -> Screened:
@@ -451,7 +459,7 @@ class Screening:
         return Screened(label, alone, with_others, both)
 
     def _effect(self, before: Changes, after: Changes) -> Effect | None:
-        return effect(self.trials.value(before), self.trials.value(after), self.trials.noise)
+        return effect(self.trials.value(before), self.trials.value(after))
 
     def _singles(self) -> Iterator[tuple[Changes, Side, Compared]]:
         """Yield each comparison of a single change with the set that differs from an end."""
@@ -464,14 +472,6 @@ class Screening:
                         yield some, side, compared
 
     def _repeat_doubtful(self) -> Iterator[Request]:
-        # One trial slowed down by something else on the machine must not give a change an effect.
-        called = [
-            x
-            for x, side, one in self._singles()
-            if one.call in (Call.SLOWER, Call.FASTER) and not self._is_supported(side, one)
-        ]
-        single = [x for x in dict.fromkeys(called) if self.trials.count(x) == 1]
-        yield from self._ask_beside_ends(single)
         for _ in range(_ROUNDS):
             moves = self._moves()
             doubtful = [
@@ -479,9 +479,8 @@ class Screening:
                 for x, side, one in self._singles()
                 if one.call is not Call.UNKNOWN
                 and one.effect is not None
-                and _SURE_P
-                < one.effect.p_value
-                < (_MOVER_P if moves[side, one.group] else _DOUBTFUL_P)
+                and one.effect.p_value < (_MOVER_P if moves[side, one.group] else _DOUBTFUL_P)
+                and (one.effect.p_value > _SURE_P or self._count(side, one.group) == 1)
                 and abs(one.effect.center) >= self._parameters.log_threshold
             ]
             if not doubtful:
@@ -529,7 +528,7 @@ class Screening:
         assert last is not None, sorted(base | others)
         center, half = (first.center + last.center) / 2, abs(first.center - last.center) / 2
         # So many that the mean is on its own side in all but a few of a hundred.
-        wanted = (2 * trials.noise.log_sd / max(half, 1e-6)) ** 2
+        wanted = (2 * trials.noise(base | others).log_sd / max(half, 1e-6)) ** 2
 
         def closes(some: Changes) -> Steps[bool]:
             """Tell whether these changes come nearer to the end than to the beginning."""

@@ -24,7 +24,7 @@ from itertools import combinations, permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdrag.designs.ablate.history import TrialNoise, Value
+from pgdrag.designs.ablate.history import Value
 from pgdrag.stats.distributions import f_quantile, t_multiplier
 
 Order = tuple[int, ...]
@@ -130,7 +130,6 @@ def shares(
     players: int,
     draws: Sequence[Order],
     values: Mapping[Coalition, Value],
-    noise: TrialNoise,
 ) -> Shares | None:
     """Estimate the share of each player, with 95 % intervals.
 
@@ -138,7 +137,6 @@ def shares(
         players: their number; they are counted from 0.
         draws: orders to average over, each with its reverse; those with a coalition without a value are left out.
         values: log throughput by coalition.
-        noise: the noise behind the variances of the values.
 
     Returns:
         None where no draw is complete. The centers add up to that of the whole exactly.
@@ -151,16 +149,17 @@ def shares(
     weights = steps.mean(axis=1)
     centers = np.array([values[one].center for one in sets])
     variances = np.array([values[one].variance for one in sets])
+    dof_of_noise = min(values[one].dof for one in sets)
     from_noise = (weights.mean(axis=0) ** 2) @ variances
     is_exact = sum(len(both_ways(draw)) for draw in complete) == math.factorial(players)
     from_orders, orders_dof = np.zeros(players), np.ones(players)
     if not is_exact:
-        from_orders, orders_dof = _orders_variance(steps, centers, variances, noise.dof)
+        from_orders, orders_dof = _orders_variance(steps, centers, variances, dof_of_noise)
 
     def share(center: float, noise_variance: float, variance: float, own_dof: float) -> Share:
-        dof: float = noise.dof
+        dof = dof_of_noise
         if math.isfinite(variance) and variance:  # Satterthwaite's degrees of freedom
-            squares = noise_variance**2 / noise.dof + variance**2 / own_dof
+            squares = noise_variance**2 / dof_of_noise + variance**2 / own_dof
             dof = (noise_variance + variance) ** 2 / squares
         half = t_multiplier(_CONFIDENCE, dof) * math.sqrt(noise_variance + variance)
         errors = math.sqrt(noise_variance), math.sqrt(variance)
