@@ -123,11 +123,13 @@ def test_a_process_that_proc_hides_has_not_ended(error, monkeypatch):
     def refuse(*_, **__):
         raise error
 
-    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(process_alive, "_fields", refuse)
     assert not process_alive.has_ended(os.getpid())
 
 
-def test_a_process_that_exits_has_ended_though_it_is_not_dead_yet(monkeypatch):
-    fields = "R 1 2 3 0 -1 4194308 0"  # PF_EXITING is among its flags
-    monkeypatch.setattr(Path, "read_text", lambda *_, **__: f"7 (odd) name) {fields}")
+def test_a_process_that_exits_has_ended_though_it_is_not_dead_yet(monkeypatch, tmp_path):
+    monkeypatch.setattr(process_alive, "_PROC", tmp_path)
+    (tmp_path / "7").mkdir()
+    # PF_EXITING is among its flags, and its name is no text.
+    (tmp_path / "7/stat").write_bytes(b"7 (odd) \xff name) R 1 2 3 0 -1 4194308 0")
     assert process_alive.has_ended(7)

@@ -73,9 +73,11 @@ def start_ticks(pid: int) -> int | None:
 
 
 def _fields(pid: int) -> list[str]:
-    stat = (_PROC / str(pid) / "stat").read_text(errors="replace")
-    # The name in parentheses may itself contain blanks and parentheses: count from the last one.
-    fields = stat.rpartition(")")[2].split()
+    # Of each process, several times a trial: a Path of it, and text of all of it, would take longer than the kernel.
+    with open(f"{_PROC}/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123
+        stat = file.read()
+    # The name in parentheses may itself contain blanks and parentheses, and no text: count from the last one.
+    fields = stat.rpartition(b")")[2].decode().split()
     if not fields:
         raise ProcessLookupError(pid)
     return fields

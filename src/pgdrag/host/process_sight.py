@@ -71,7 +71,8 @@ def pids_of(user: ServerUser) -> list[int]:
 def link_of(pid: int, name: str) -> str:
     """Return where a link of /proc/PID leads, such as "exe" and "cwd"; "" where that cannot be known."""
     try:
-        return str((_PROC / str(pid) / name).readlink())
+        # Of each process, several times a trial: a Path of it would take longer than the kernel.
+        return os.readlink(f"{_PROC}/{pid}/{name}")  # noqa: PTH115
     except OSError:
         return ""
 

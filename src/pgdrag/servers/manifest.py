@@ -113,7 +113,7 @@ class Manifest:
         wrong = sorted(
             name
             for name in self.files.keys() | found.keys()
-            if not _is_same(tree / name, self.files.get(name), found.get(name), contents=contents)
+            if not _is_same(tree, name, self.files.get(name), found.get(name), contents=contents)
         )
         if not wrong:
             if contents:
@@ -171,19 +171,21 @@ def _put_off(file: Path) -> None:
         os.utime(file)
 
 
-def _is_same(path: Path, stored: FileMark | None, now: FileMark | None, *, contents: bool) -> bool:
+def _is_same(
+    tree: Path, name: str, stored: FileMark | None, now: FileMark | None, *, contents: bool
+) -> bool:
     if stored is None or now is None or stored.bytes != now.bytes:
         return False
     is_untouched = stored.modified_ns == now.modified_ns
     if stored.checksum is None or (is_untouched and not contents):
         return True
-    return _checksum(path) == stored.checksum
+    return _checksum(tree / name) == stored.checksum
 
 
 def _marks(tree: Path) -> dict[str, FileMark]:
     marks = {}
     for entry in entries_below(tree):
-        name = os.path.relpath(entry.path, tree)
+        name = entry.path.removeprefix(f"{tree}/")
         if entry.is_dir(follow_symlinks=False):
             marks[f"{name}/"] = DIRECTORY
         elif entry.is_file(follow_symlinks=False):

@@ -222,13 +222,16 @@ def server_processes(
 
 
 def _server_processes(data_directory: Path, program: Path) -> list[ServerProcess]:
-    parents = {pid: parent for pid in all_pids() if (parent := parent_pid(pid)) is not None}
-    servers = {
-        pid
-        for pid in parents
-        # A process that exits has no program any more while its memory is still being unmapped.
-        if running_program(pid) in (program, None) and link_of(pid, "cwd") == str(data_directory)
-    }
+    pids = all_pids()
+    # A process that exits has no program any more while its memory is still being unmapped.
+    theirs, place = {str(program), f"{program}{_DELETED}", ""}, str(data_directory)
+    working = [
+        pid for pid in pids if link_of(pid, "exe") in theirs and link_of(pid, "cwd") == place
+    ]
+    if not working:
+        return []
+    parents = {pid: parent for pid in pids if (parent := parent_pid(pid)) is not None}
+    servers = parents.keys() & working
     # What a server started in turn (archive_command, COPY … PROGRAM) runs another program.
     family = set(servers)
     while more := {pid for pid, parent in parents.items() if parent in family} - family:

@@ -303,7 +303,7 @@ class Scratch:
         path.mkdir(mode=0o700)
         self.give(path)
 
-    def give(self, path: Path) -> None:
+    def give(self, path: Path | str) -> None:
         """Make the server's user the owner of one file or directory."""
         if self.user is not None:
             os.chown(path, self.user.uid, self.user.gid, follow_symlinks=False)
