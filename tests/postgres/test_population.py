@@ -17,6 +17,7 @@ from pgdrag.host.process_alive import wait_until
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.processes import send_signal
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot
 from pgdrag.workloads.tpcc import Tpcc
@@ -119,7 +120,7 @@ def test_a_server_killed_under_load_recovers_to_a_consistent_dataset(
     def listen(line: Line) -> None:
         if isinstance(line, IntervalLine) and line.committed and not killed.is_set():
             for process in loaded.server_pids():
-                os.kill(process.pid, signal.SIGKILL)
+                send_signal(process.pid, signal.SIGKILL)  # it may have ended with its siblings
             killed.set()
             raise _Enough
 

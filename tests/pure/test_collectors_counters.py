@@ -30,6 +30,7 @@ from pgdrag.collectors._proc import Gone, read_io, read_ticks, server_total
 from pgdrag.collectors.counters import Drawn, growth
 from pgdrag.collectors.host import Host
 from pgdrag.collectors.processes import Cpu, Overhead, Reads, Schedule, ShareSampler
+from pgdrag.collectors.profile import SAID_NOTHING, Profile
 from pgdrag.model import Observation
 
 FIVE_IN_TEN_SECONDS = Window(elapsed_s=10, committed=5, started_unix_s=100, finished_unix_s=110)
@@ -301,7 +302,7 @@ def test_only_what_has_ended_is_gone_and_what_is_not_shown_is_unseen(
     assert raised.value.reason == ("the server's process is gone" if is_over else reason)
 
 
-@pytest.mark.parametrize("kind", [Cpu, Reads, Schedule, Overhead])
+@pytest.mark.parametrize("kind", [Cpu, Reads, Schedule, Overhead, Profile])
 def test_of_a_server_out_of_sight_each_value_is_missing_with_its_reason(
     kind: type[Collector], fake_proc: FakeProc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,6 +325,18 @@ def test_of_control_groups_out_of_sight_none_is_said_not_to_limit_the_server(
         throttling(os.getpid())
 
 
+def test_a_perf_that_is_shown_no_server_and_says_nothing_is_explained(
+    fake_proc: FakeProc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read() -> object:
+        raise Unseen(SAID_NOTHING)
+
+    profile, silent = Profile(), SimpleNamespace(read=read, stop=lambda: None)
+    monkeypatch.setattr(profile, "_begin", lambda _: silent)
+    looked_at(profile, monkeypatch)
+    assert profile.recordings(FIVE_IN_TEN_SECONDS).missing == {"profile": HIDDEN}
+
+
 def looked_at(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> Collector:
     """Return a collector that looked at a server that lives, and of which /proc shows nothing."""
 
@@ -339,6 +352,7 @@ def looked_at(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> Collecto
     collector.before(observer)
     collector.sample(observer)
     collector.after(observer)
+    collector.afterwards(observer)
     return collector
 
 

@@ -77,6 +77,7 @@ _MAINS = {
     "SysLoggerMain": "logger",
 }
 _OTHER = "other process"
+SAID_NOTHING = "perf failed and did not say why"
 
 
 class Profile(Collector):
@@ -116,6 +117,10 @@ class Profile(Collector):
     def afterwards(self, observer: Observer) -> None:
         """Unwind the stacks, which takes a processor some seconds."""
         self._samples = attempt(lambda: self._read(known(self._recording)))
+        if isinstance(self._samples, Unseen) and self._samples.reason == SAID_NOTHING:
+            # perf sees only what /proc shows to this process, and is silent about the rest.
+            shown = attempt(lambda: proc.children(observer.postmaster()))
+            self._samples = shown if isinstance(shown, Unseen) else self._samples
 
     def amounts(self, window: Window) -> Amounts:
         samples = self._within(window)
@@ -304,7 +309,7 @@ def _reason(file: IO[bytes]) -> str:
     lines = [
         line.strip() for line in errors.splitlines() if line.strip(": \t") not in ("", "Error")
     ]
-    return f"perf failed: {lines[0].rstrip('.')}" if lines else "perf failed and did not say why"
+    return f"perf failed: {lines[0].rstrip('.')}" if lines else SAID_NOTHING
 
 
 def _paranoid() -> str:
