@@ -50,8 +50,8 @@ class Autovacuum(LogCollector):
             "futile_vacuums", "automatic vacuums that had to leave nearly all dead tuples they found", "held back", "count",
             detail="{held back words}",
         ),
-        Metric("futile_vacuum_s", "time that these vacuums took", "held back s", "s", step=0.01),
-        Metric("futile_vacuum_pages", "pages that these vacuums scanned", "held back pages", "count"),
+        Metric("futile_vacuum_s", "time that futile automatic vacuums took", "held back s", "s", step=0.01),
+        Metric("futile_vacuum_pages", "pages that futile automatic vacuums scanned", "held back pages", "count"),
         Metric(
             "vacuum_pages_frozen_per_s", "pages in which automatic vacuums froze tuples per second", "pages frozen", "1/s",
             detail="{tuples frozen:,} tuples in {pages frozen:,} pages.",

@@ -188,8 +188,8 @@ class Checkpoints(LogCollector):
         _each("wal_files_added_per_checkpoint", "WAL files added per checkpoint", "wal_files_added"),
         _each("wal_files_removed_per_checkpoint", "WAL files removed per checkpoint", "wal_files_removed"),
         _each("wal_files_recycled_per_checkpoint", "WAL files recycled per checkpoint", "wal_files_recycled"),
-        _each("checkpoint_write_s", "time that a checkpoint wrote buffers for", "write_s", "s", step=_MS, detail=_MEAN),
-        _each("checkpoint_sync_s", "time that a checkpoint synced files for", "sync_s", "s", step=_MS, detail=_MEAN),
+        _each("checkpoint_write_s", "time that a checkpoint took to write buffers", "write_s", "s", step=_MS, detail=_MEAN),
+        _each("checkpoint_sync_s", "time that a checkpoint took to sync files", "sync_s", "s", step=_MS, detail=_MEAN),
         _each("files_synced_per_checkpoint", "files synced per checkpoint", "files_synced"),
         Metric("checkpoint_longest_sync_s", "longest sync of one file by a checkpoint", "longest", "s", step=_MS),
         _each(

@@ -44,10 +44,10 @@ _FAULTS = ("pgmajfault", "pswpin", "pswpout")
 _PAGE_BYTES = 4096
 # What a control group may limit on a device, as version 2 calls it: name and label.
 _IO_LIMITS = {
-    "rbps": ("storage_read_bytes_limit_per_s", "bytes that it may read from the device"),
-    "wbps": ("storage_written_bytes_limit_per_s", "bytes that it may write to the device"),
-    "riops": ("storage_reads_limit_per_s", "reads from the device that it may do"),
-    "wiops": ("storage_writes_limit_per_s", "writes to the device that it may do"),
+    "rbps": ("storage_read_bytes_limit_per_s", "limit on bytes read from the device"),
+    "wbps": ("storage_written_bytes_limit_per_s", "limit on bytes written to the device"),
+    "riops": ("storage_reads_limit_per_s", "limit on reads from the device"),
+    "wiops": ("storage_writes_limit_per_s", "limit on writes to the device"),
 }
 
 
@@ -79,17 +79,17 @@ class Host(CounterCollector):
         *(
             Metric(f"host_{mode}_share", label, mode, "ratio", tuple(_MODES), detail=f"{{{mode} s}} s.")
             for mode, label in (
-                ("user", "processor time in programs, share of all"),
-                ("system", "processors' time in the kernel"),
-                ("iowait", "processors idle while I/O was under way"),
-                ("steal", "processors' time that the hypervisor gave to others"),
-                ("idle", "processors idle"),
+                ("user", "share of processor time in programs"),
+                ("system", "share of processor time in the kernel"),
+                ("iowait", "share of processor time idle with I/O under way"),
+                ("steal", "share of processor time that the hypervisor gave to others"),
+                ("idle", "share of idle processor time"),
             )
         ),
         Metric("context_switches_per_transaction", "context switches of the machine per transaction", "switches"),
         Metric("context_switches_per_s", "context switches of the machine per second", "switches", "1/s"),
         Metric(
-            "runnable_processes", "processes that ran or wanted to, on average", "runnable", "count", "runnable moments", detail="{runnable words}",
+            "runnable_processes", "processes running or ready to run, on average", "runnable", "count", "runnable moments", detail="{runnable words}",
         ),
         *(
             Metric(
@@ -110,19 +110,19 @@ class Host(CounterCollector):
             nothing="the server's control group was idle", detail="{throttled_us s} s of all processors.",
         ),
         Metric(
-            "memory_limit_bytes", "memory that the server's control group may have", "memory limit", "bytes", step=_PAGE_BYTES,
+            "memory_limit_bytes", "memory limit of the server's control group", "memory limit", "bytes", step=_PAGE_BYTES,
             detail="{memory words}",
         ),
         Metric(
-            "memory_used_share", "of that, in use at the window's end, page cache included", "memory used", "ratio", "memory limit",
+            "memory_used_share", "share of the memory limit in use at the window's end, page cache included", "memory used", "ratio", "memory limit",
             nothing="the limit is 0", detail="{memory words}",
         ),
-        Metric("page_cache_bytes", "of that, page cache at the window's end", "page cache", "bytes", step=_PAGE_BYTES),
+        Metric("page_cache_bytes", "page cache of the server's control group at the window's end", "page cache", "bytes", step=_PAGE_BYTES),
         *(
             Metric(name, f"{label} per second, by the server's control group", kind, "1/s", "one", detail=f"{{{kind} words}}")
             for kind, (name, label) in _IO_LIMITS.items()
         ),
-        Metric("dirty_memory_bytes", "written, but not yet on storage, at the window's end", "dirty", "bytes", step=_PAGE_BYTES),
+        Metric("dirty_memory_bytes", "memory written, but not yet on storage, at the window's end", "dirty", "bytes", step=_PAGE_BYTES),
     )  # fmt: skip
 
     def __init__(self) -> None:

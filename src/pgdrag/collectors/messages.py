@@ -79,7 +79,7 @@ class Messages(LogCollector):
         Metric("log_lines_per_transaction", "messages written to the server's log per transaction", "messages", detail="{warning}"),
         Metric("errors_per_transaction", "errors in the server's log per transaction", "errors", detail="{states}{warning}"),
         Metric(
-            "long_lock_waits_per_transaction", "waits for a lock that outlasted deadlock_timeout per transaction", "waits", detail="{waited}{warning}",
+            "long_lock_waits_per_transaction", "lock waits longer than deadlock_timeout per transaction", "waits", detail="{waited}{warning}",
         ),
         *detailed(
             "{files} files of {least} or more.{warning}",

@@ -368,7 +368,7 @@ class Overhead(Collector):
     # Of all collectors together: it holds for no single one of them.
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric(
-            "collectors_cpu_share", "processor time that collecting took, share of all", "used_s", "ratio", "all_s", step=1e-3, detail="{parts}",
+            "collectors_cpu_share", "share of processor time that collecting took", "used_s", "ratio", "all_s", step=1e-3, detail="{parts}",
         ),
     )  # fmt: skip
 

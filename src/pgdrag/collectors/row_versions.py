@@ -49,7 +49,7 @@ _CHAIN = ("hot_chain_length", "row versions in the HOT chain that an index entry
 _LONGEST = ("hot_chain_length_max", "row versions in the longest HOT chain of one page")
 _BLOAT = ("bloat_ratio", "size of the tables divided by what their rows need")
 _ENTRIES = ("index_entries_visited", "index entries visited per row updated")
-_DENSITY = ("index_leaf_density", "bytes in use of the indexes' leaf pages")
+_DENSITY = ("index_leaf_density", "share of the indexes' leaf pages in use")
 _INDEXES, _TABLES = ("index_bytes", "size of the indexes"), ("table_bytes", "size of the tables")
 # What is drawn of a `TableSample` of all tables together, and of each where there are several.
 _OF_ALL: tuple[tuple[tuple[str, str], SeriesUnit, str], ...] = (

@@ -196,7 +196,7 @@ class Scans(CounterCollector):
         Metric("seq_tuples_per_transaction", "tuples read by sequential scans per transaction", "seq_tuples"),
         Metric("index_scans_per_transaction", "index scans per transaction", "index_scans"),
         Metric(
-            "index_scan_share", "index scans among all scans", "index_scans", "ratio", ("seq_scans", "index_scans"),
+            "index_scan_share", "share of index scans among all scans", "index_scans", "ratio", ("seq_scans", "index_scans"),
             nothing="no table was scanned in the window",
         ),
     )  # fmt: skip
@@ -239,7 +239,7 @@ class Slru(CounterCollector):
         Metric("slru_lookups_per_transaction", "lookups in the caches of transaction status per transaction", _LOOKUPS),
         Metric("slru_reads_per_transaction", "blocks of transaction status read per transaction", "reads *"),
         Metric(
-            "slru_miss_ratio", "lookups of transaction status that had to be read", "reads *", "ratio", _LOOKUPS,
+            "slru_miss_ratio", "share of transaction status lookups that read a block", "reads *", "ratio", _LOOKUPS,
             nothing="nothing was looked up in the window",
         ),
     )  # fmt: skip
@@ -275,7 +275,7 @@ class Tables(CounterCollector):
             "{updates:,} updates, of which {hot_updates:,} were HOT.{warning}",
             Metric("updates_per_transaction", "rows updated per transaction", "updates"),
             Metric(
-                "hot_update_share", "HOT updates among all updates", "hot_updates", "ratio", "updates", nothing="no row was updated in the window",
+                "hot_update_share", "share of HOT updates among all updates", "hot_updates", "ratio", "updates", nothing="no row was updated in the window",
             ),
             Metric(
                 "hot_version_share", "old row versions left by HOT updates, among those of all updates and deletes", "hot_updates", "ratio",
@@ -283,7 +283,7 @@ class Tables(CounterCollector):
             ),
         ),
         Metric(
-            "dead_tuple_share", "dead tuples among all, at the window's end", "dead", "ratio", "tuples", nothing="the tables are empty",
+            "dead_tuple_share", "share of dead tuples at the window's end", "dead", "ratio", "tuples", nothing="the tables are empty",
             detail="{dead:,} dead tuples.",
         ),
         Metric("database_growth_bytes_per_transaction", "growth of the database per transaction", "bytes", "bytes/transaction", step=8192),

@@ -47,11 +47,11 @@ class WaitProfile(Collector):
             for name, (_, label) in _KINDS.items()
         ),
         Metric(
-            "busy_background_processes", "the server's own processes at work, on average", "background", "count", "looks",
+            "busy_background_processes", "busy background processes of the server, on average", "background", "count", "looks",
             detail="{background words}",
         ),
         Metric(
-            "io_workers_busy_share", "busy I/O workers, share of all", "busy workers", "ratio", "workers seen",
+            "io_workers_busy_share", "share of I/O workers that are busy", "busy workers", "ratio", "workers seen",
             detail="{workers} I/O workers.",
         ),
     )  # fmt: skip
