@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -332,7 +333,7 @@ class _Reader:
                 )
             return model.model_validate(table)
         except ValidationError as error:
-            self._mistakes += mistakes_of(error, model.model_json_schema(), at)
+            self._mistakes += mistakes_of(error, _schema_of(model), at)
             return None
 
     def _rungs(
@@ -383,6 +384,11 @@ class _Reader:
                 hint = f"Set max_connections to {wanted} or more: {kept} are not for the workload, which is not a superuser."
                 self._mistakes.append(Mistake(path, message, hint))
                 return
+
+
+@cache  # it takes longer than reading a file
+def _schema_of(model: type[BaseModel]) -> Mapping[str, Any]:
+    return model.model_json_schema()
 
 
 def _connections(settings: Mapping[str, str], name: str) -> int:
