@@ -13,8 +13,8 @@ from pgdrag.model.recordings import Event, Recordings, Series
 WAITS = {
     "on_cpu_sessions": ("on processors or waiting for one", 2.0),
     "io_wait_sessions": ("in I/O", 4.0),
-    "lwlock_wait_sessions": ("waiting for the server's own locks", 0.6),
-    "lock_wait_sessions": ("waiting for locks of other transactions", 0.3),
+    "lwlock_wait_sessions": ("waiting for LWLocks", 0.6),
+    "lock_wait_sessions": ("waiting for locks", 0.3),
     "client_wait_sessions": ("waiting for clients", 1.0),
     "other_wait_sessions": ("in other waits", 0.2),
 }

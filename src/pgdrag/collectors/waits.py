@@ -27,8 +27,8 @@ EVERY_S = 0.05
 _KINDS = {
     "on_cpu": ("", "sessions' time on a processor, or waiting for one, per transaction"),
     "io_wait": ("IO", "sessions' time in I/O per transaction"),
-    "lwlock_wait": ("LWLock", "sessions' time waiting for the server's own locks per transaction"),
-    "lock_wait": ("Lock", "sessions' time waiting for locks of others per transaction"),
+    "lwlock_wait": ("LWLock", "sessions' time waiting for LWLocks per transaction"),
+    "lock_wait": ("Lock", "sessions' time waiting for locks per transaction"),
     "client_wait": ("Client", "sessions' time waiting for their clients per transaction"),
     "other_wait": (None, "sessions' time in other waits per transaction"),
 }

@@ -192,7 +192,7 @@ def _made_of(book: Ledger | None) -> Iterator[Observation]:
             SYNC_SHARE, label, min(share, 1.0), "ratio", min(book.least_s / wal_s, 1.0)
         )
     for name, label, component in (
-        (LWLOCK_WAIT, "sessions' wait for other locks of the server per transaction", "lwlock"),
+        (LWLOCK_WAIT, "sessions' wait for other LWLocks per transaction", "lwlock"),
         (PARALLEL_WAIT, "sessions' wait for parallel workers per transaction", "parallel"),
         (BUFFER_WAIT, "sessions' wait for blocks that others change per transaction", BUFFER),
         (COMMIT_WAIT, "sessions' wait for WAL per transaction", "wal"),
