@@ -206,7 +206,7 @@ def read_text(pid: int, name: str) -> str:
     """
     try:
         # A look reads one file of each of the server's processes: this takes a third of what pathlib does.
-        fd = os.open(PROC / str(pid) / name, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(f"{PROC}/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
         try:
             parts = []
             while part := os.read(fd, _CHUNK):
