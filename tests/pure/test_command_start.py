@@ -27,6 +27,7 @@ FOUND = SCIPY | {"numpy", "pydantic", "rich"}
     [
         (["--help"], set()),
         (["compare", "--help"], {"pydantic"}),
+        (["check", "--help"], {"pydantic"}),
         (["completions", "bash"], {"pydantic"}),
         (["runs"], {"pydantic", "rich"}),
         (["show", "compare"], FOUND),
@@ -37,14 +38,24 @@ def test_a_command_imports_nothing_heavy_that_it_does_not_need(
     arguments: list[str], imported: set[str], old_home: Path
 ) -> None:
     run = f"import sys\nfrom pgdrag.cli import app\napp({arguments!r}, standalone_mode=False)\nprint(*sys.modules)"
+    assert heavy_after(run, PGDRAG_HOME=str(old_home)) == imported
+
+
+def heavy_after(program: str, **environment: str) -> set[str]:
+    """Return which heavy modules a program has imported, whose last line has all modules."""
     done = subprocess.run(
-        [sys.executable, "-c", run],
-        env={**os.environ, "PGDRAG_HOME": str(old_home)},
+        [sys.executable, "-c", program],
+        env=os.environ | environment,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert HEAVY & set(done.stdout.splitlines()[-1].split()) == imported
+    return HEAVY & set(done.stdout.splitlines()[-1].split())
+
+
+def test_what_clears_up_for_the_guardian_imports_little() -> None:
+    run = "import sys, pgdrag.cli.aftermath; print(*sys.modules)"
+    assert heavy_after(run) == {"pydantic"}
 
 
 def test_the_guardian_imports_next_to_nothing() -> None:
