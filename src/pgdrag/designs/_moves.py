@@ -15,14 +15,13 @@ from typing import TypeVar
 from pgdrag.designs._subsets import Changes
 from pgdrag.findings.quantities import Quantity
 from pgdrag.findings.values import Interval
-from pgdrag.stats.distributions import f_quantile
 from pgdrag.stats.effects import CONFIDENCE, Effect, effect_of
 from pgdrag.stats.multiple_testing import false_discovery_rates
-from pgdrag.stats.noise import Noise, pooled_noise
+from pgdrag.stats.noise import Noise, noise_by_side, pooled_noise
 
 _FALSE_SHARE = 0.01  # of the moves that are called
-_UNEQUAL = 0.01  # significance level at which the trials near one end are noisier than those near the other
 _LEAST = math.log(1.05)
+_SHOWN = 1 / 3  # a trial that shows this part of a move shows it
 _SD_LEAST = 0.01  # a pooled spread under 1 % is luck: nothing on a machine is steadier
 
 Comparison = tuple[Changes, Changes]  # the set without, and the one with, what is tested
@@ -116,9 +115,7 @@ class Quantities:
         every = pooled_noise([x.log for x in trials] for trials in seen.values())
         if every is None:
             return None
-        quiet, loud = sorted((one or every for one in near), key=lambda one: one.log_sd)
-        limit = quiet.log_sd**2 * f_quantile(1 - _UNEQUAL, loud.dof, quiet.dof)
-        reference, target = (one if one and loud.log_sd**2 > limit else every for one in near)
+        reference, target = noise_by_side((near[0], near[1]), every)
         return _at_least(reference), _at_least(target)
 
     def fingerprint(self, whole: Comparison) -> tuple[Move, ...]:
@@ -151,7 +148,9 @@ class Quantities:
         return {
             at: Move(at[1], more, rate)
             for (at, more), rate in zip(effects.items(), rates, strict=True)
-            if rate <= _FALSE_SHARE and abs(more.center) >= _LEAST
+            if rate <= _FALSE_SHARE
+            and abs(more.center) >= _LEAST
+            and self._is_shown_by_most(at[1], tests[at], more.center)
         }
 
     def _effect(self, name: str, before: Changes, after: Changes) -> Effect | None:
@@ -168,6 +167,16 @@ class Quantities:
             if side
         )
         return effect_of(now - then, math.sqrt(variance), min(one.dof for one in noises))
+
+    def _is_shown_by_most(self, name: str, pair: Comparison, more: float) -> bool:
+        """Tell whether most trials of both sets show it: where one was disturbed, only that one does."""
+        before, after = ([x.log for x in self._seen[name][side]] for side in pair)
+
+        def show(logs: Sequence[float], others: Sequence[float], sign: int) -> bool:
+            apart = [sign * (log - fmean(others)) / more for log in logs]
+            return sum(one >= _SHOWN for one in apart) > len(logs) / 2
+
+        return show(after, before, 1) and show(before, after, -1)
 
 
 def _at_least(noise: Noise) -> Noise:
