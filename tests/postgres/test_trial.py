@@ -15,6 +15,7 @@ from loads import PACED, SHORT
 from pgdrag.errors import ServerError
 from pgdrag.factors.treated_workload import workload_of
 from pgdrag.findings.mechanisms.ledger import ledger
+from pgdrag.host.process_alive import wait_until
 from pgdrag.host.process_sight import seeing_as
 from pgdrag.model import Instrument, Level, Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.model.events import Event, PhaseStarted, Throughput, ignore
@@ -28,6 +29,8 @@ from pgdrag.trial import ServerTrialRunner, run_trial
 
 # Restored, driven and checked at a fraction of what TPC-C takes.
 CHEAP = WorkloadSpec("pgbench", {"scale": 1})
+# The same, and no two sessions wait for the same row.
+APART = WorkloadSpec("pgbench", {"scripts": ["simple-update"]})
 TPCC = WorkloadSpec("tpcc", {"warehouses": 1})
 
 
@@ -86,7 +89,7 @@ def test_commits_wait_for_wal_in_the_ledger_and_asynchronous_ones_do_not(
         ("delayed", {"commit_delay": "20000", "commit_siblings": "0"}),
         ("asynchronous", {"synchronous_commit": "off"}),
     ):
-        trial = trial_of(replace(SHORT, measure_s=2, pacing=Closed()), TPCC, **settings)
+        trial = trial_of(replace(SHORT, connections=4), APART, **settings)
         result = run_trial(replace(trial, is_checked=False), bench)
         assert result.measurement is not None, result.reason
         committed = result.measurement.total.committed
@@ -196,7 +199,7 @@ def test_a_server_that_dies_under_load_is_a_crash_and_leaves_nothing(
     bench: ServerTrialRunner, victim: str
 ) -> None:
     listen = when_measuring(lambda: os.kill(victim_pid(bench, victim), signal.SIGKILL))
-    load = replace(SHORT, connections=4, measure_s=4)
+    load = replace(SHORT, connections=4, measure_s=2, budget_s=2)
     result = run_trial(trial_of(load), bench, listen)
     assert result.outcome is Outcome.CRASHED, result
     assert result.reason.startswith("the server crashed under load")
@@ -294,15 +297,13 @@ def test_a_pasted_archive_command_is_not_run_until_it_is_allowed(bench: ServerTr
     mark = bench.scratch.root / "archived"
     mark.mkdir()
     bench.scratch.give(mark)
-    trial = trial_of(
-        replace(SHORT, measure_s=2, pacing=Closed()),
-        TPCC,
-        archive_mode="on",
-        archive_command=f"touch {mark}/%f",
-        archive_timeout="1",
-        work_mem="1MB",
-    )
-    result = run_trial(trial, bench)
+    trial = trial_of(archive_mode="on", archive_command=f"touch {mark}/%f", work_mem="1MB")
+
+    def fill_segment() -> None:
+        with connected(bench) as db:
+            db.execute("SELECT pg_switch_wal()")
+
+    result = run_trial(trial, bench, when_measuring(fill_segment))
     assert result.outcome is Outcome.MEASURED, result.reason
     told = {x.level.name: (x.effective, x.note) for x in result.applied}
     for name in ("archive_mode", "archive_command"):
@@ -313,8 +314,13 @@ def test_a_pasted_archive_command_is_not_run_until_it_is_allowed(bench: ServerTr
     allowing = replace(
         bench, here=replace(bench.here, allowed=frozenset(x.name for x in trial.treatment.levels))
     )
-    assert run_trial(trial, allowing).outcome is Outcome.MEASURED
-    assert list(mark.iterdir()) != []
+
+    def archive() -> None:
+        fill_segment()
+        assert wait_until(lambda: any(mark.iterdir()), 30)
+
+    assert run_trial(trial, allowing, when_measuring(archive)).outcome is Outcome.MEASURED
+    assert any(mark.iterdir())
 
 
 def when_measuring(do: Callable[[], None]) -> Callable[[Event], None]:
