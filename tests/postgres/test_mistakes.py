@@ -265,7 +265,7 @@ def _record_runs(scratch: Path, version: str) -> None:
 def test_each_mistake_is_answered_as_in_the_table(
     desk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answers, wrong = [], []
+    answers, wrong, embedded = [], [], find_binaries(None)
     for subject, lines in MISTAKES.items():
         answers.append(f"\n# {subject}\n")
         for line in lines.split("\n"):
@@ -282,7 +282,7 @@ def test_each_mistake_is_answered_as_in_the_table(
             told = err[max(err.find("error: "), 0) :]
             if (status, out) != (2, "") or not told.startswith("error: ") or "hush" in err:
                 wrong.append(f"{line.strip()}: {status}, {out!r}, {err!r}")
-            answers.append(f"\n$ {line.strip()}\n{_anywhere(told, desk)}")
+            answers.append(f"\n$ {line.strip()}\n{_anywhere(told, desk, embedded)}")
     found = "".join(answers).lstrip()
     if os.environ.get("PGDRAG_UPDATE_GOLDENS"):
         GOLDEN.write_text(found, encoding="utf-8")
@@ -294,9 +294,8 @@ def test_there_are_a_hundred_of_them() -> None:
     assert sum(line.strip() != "" for x in MISTAKES.values() for line in x.split("\n")) >= 100
 
 
-def _anywhere(text: str, desk: Path) -> str:
+def _anywhere(text: str, desk: Path, embedded: Binaries) -> str:
     """Return what was said without what differs from machine to machine."""
-    embedded = find_binaries(None)
     text = text.replace(str(desk), "/desk").replace(str(desk.parent), "/home/me")
     text = text.replace(str(embedded.bin_dir), "/embedded/bin").replace(embedded.version, "18.6")
     text = re.sub(r"demo-\d{8}-\d{4}", "demo-20260101-1200", text)
