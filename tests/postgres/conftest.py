@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -186,3 +187,45 @@ def any_shared_cluster(
         cluster.configure(NO_INTERFERENCE)
         cluster.start()
         yield cluster
+
+
+@pytest.fixture(scope="module", params=TELLING_VERSIONS)
+def telling_version(request: pytest.FixtureRequest) -> str:
+    """Each telling version; `newest` asks for one alone."""
+    return str(request.param)
+
+
+newest = pytest.mark.parametrize("telling_version", VERSIONS[:1], indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
+def running(
+    telling_version: str, new_cluster: Callable[[str], Cluster]
+) -> Iterator[Callable[..., Cluster]]:
+    """Gives a running cluster with some settings, emptied, for tests that neither stop nor configure it.
+
+    All tests of a file that ask for the same settings have the same one.
+    """
+    with contextlib.ExitStack() as stack:
+
+        @cache
+        def started(settings: frozenset[tuple[str, str]]) -> Cluster:
+            cluster = stack.enter_context(new_cluster(telling_version))
+            cluster.configure({**NO_INTERFERENCE, **dict(settings)})
+            cluster.start()
+            return cluster
+
+        def with_settings(**settings: str) -> Cluster:
+            cluster = started(frozenset(settings.items()))
+            _empty(cluster)
+            return cluster
+
+        yield with_settings
+
+
+def _empty(cluster: Cluster) -> None:
+    """Remove what tests have left: all that they make is in one schema."""
+    with cluster.connect() as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute(f"CREATE SCHEMA public AUTHORIZATION {cluster.load_role}".encode())
+        connection.execute("GRANT USAGE ON SCHEMA public TO public")

@@ -5,14 +5,24 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 
 import psycopg
 import pytest
 from living import reload
-from watching import EAGER, ROWS, Watch, make_table, run_in_session, start, watching
+from watching import (
+    EAGER,
+    ROWS,
+    Watch,
+    make_table,
+    run_in_session,
+    start,
+    watching,
+    watching_all,
+)
 
-import pgdrag.collectors as collectors
-from conftest import on_disk
+import pgdrag.collectors as package
+from conftest import newest, on_disk
 from pgdrag.collectors import Collector, Observer, Unseen, Window, all_collectors
 from pgdrag.collectors._proc import read_io, read_ticks, server_total
 from pgdrag.collectors._vacuum_log import parse_work
@@ -28,6 +38,7 @@ from pgdrag.servers.log_formats import FORMATS
 from pgdrag.testing.conformance_collectors import CollectorConformance
 
 pytestmark = pytest.mark.postgres
+CRAMPED = {"shared_buffers": "256kB", "max_parallel_workers_per_gather": "0"}
 
 
 @on_disk
@@ -45,21 +56,15 @@ class TestEveryCollector(CollectorConformance):
 # buffers
 
 
-def hit_ratio(cluster: Cluster, shared_buffers: str) -> float:
-    start(cluster, shared_buffers=shared_buffers)
-    try:
-        with watching(Buffers(), cluster) as watch:
-            run_in_session(cluster, *["SELECT count(filler) FROM rows"] * 5)
-        return watch["buffer_hit_ratio"]
-    finally:
-        cluster.stop()
+def hit_ratio(cluster: Cluster) -> float:
+    make_table(cluster)
+    with watching(Buffers(), cluster) as watch:
+        run_in_session(cluster, *["SELECT count(filler) FROM rows"] * 5)
+    return watch["buffer_hit_ratio"]
 
 
-def test_a_small_cache_lowers_the_hit_ratio(any_cluster: Cluster) -> None:
-    start(any_cluster)
-    make_table(any_cluster)
-    any_cluster.stop()
-    assert hit_ratio(any_cluster, "64MB") > 0.5 > hit_ratio(any_cluster, "256kB")
+def test_a_small_cache_lowers_the_hit_ratio(running: Callable[..., Cluster]) -> None:
+    assert hit_ratio(running()) > 0.5 > hit_ratio(running(**CRAMPED))
 
 
 def test_each_block_of_a_cold_table_is_read_once(any_cluster: Cluster) -> None:
@@ -79,25 +84,25 @@ def test_each_block_of_a_cold_table_is_read_once(any_cluster: Cluster) -> None:
 # reads
 
 
-def test_reads_of_a_session_that_has_ended_are_not_lost(any_cluster: Cluster) -> None:
-    start(any_cluster, shared_buffers="256kB", max_parallel_workers_per_gather="0")
-    make_table(any_cluster)
-    with any_cluster.connect() as client:
+def test_reads_of_a_session_that_has_ended_are_not_lost(running: Callable[..., Cluster]) -> None:
+    cluster = running(**CRAMPED)
+    make_table(cluster)
+    with cluster.connect() as client:
         row = client.execute("SELECT pg_relation_size('rows')").fetchone()
         assert row is not None
-    with watching(Reads(), any_cluster) as watch:
-        run_in_session(any_cluster, *["SELECT count(filler) FROM rows"] * 4)
+    with watching(Reads(), cluster) as watch:
+        run_in_session(cluster, *["SELECT count(filler) FROM rows"] * 4)
     assert watch["read_bytes_per_transaction"] >= 4 * 0.9 * row[0]
     assert watch["read_syscalls_per_transaction"] > 0
     assert "not attributed" in watch.detail("read_syscalls_per_transaction")
 
 
-def test_calls_and_bytes_are_told_apart_by_kind_of_process(any_cluster: Cluster) -> None:
-    start(any_cluster, shared_buffers="256kB", max_parallel_workers_per_gather="0")
-    make_table(any_cluster)
+def test_calls_and_bytes_are_told_apart_by_kind_of_process(running: Callable[..., Cluster]) -> None:
+    cluster = running(**CRAMPED)
+    make_table(cluster)
     collector = Reads()
     # A session that outlives the window is looked at once more at its end.
-    with any_cluster.connect() as client, watching(collector, any_cluster) as watch:
+    with cluster.connect() as client, watching(collector, cluster) as watch:
         client.execute("SELECT pg_read_binary_file('PG_VERSION') FROM generate_series(1, 1000)")
         client.execute("UPDATE rows SET filler = 'x'")
         client.execute("CHECKPOINT")
@@ -140,8 +145,11 @@ def test_the_collectors_own_session_is_left_out(shared_cluster: Cluster) -> None
 # cpu
 
 
-def test_processor_time_of_a_session_that_has_ended_is_not_lost(cluster: Cluster) -> None:
-    start(cluster, max_parallel_workers_per_gather="0")
+@newest
+def test_processor_time_of_a_session_that_has_ended_is_not_lost(
+    running: Callable[..., Cluster],
+) -> None:
+    cluster = running()
     with watching(Cpu(), cluster) as watch:
         watch.committed = 4
         with cluster.connect() as client:
@@ -185,13 +193,13 @@ def test_another_user_may_not_read_the_account() -> None:
 
 
 @on_disk
-def test_every_forced_checkpoint_is_counted(any_cluster: Cluster) -> None:
-    start(any_cluster)
-    make_table(any_cluster)
-    with watching(Checkpoints(), any_cluster) as watch:
+def test_every_forced_checkpoint_is_counted(running: Callable[..., Cluster]) -> None:
+    cluster = running(track_wal_io_timing="on")
+    make_table(cluster)
+    with watching(Checkpoints(), cluster) as watch:
         started = time.monotonic()
         for _ in range(3):
-            run_in_session(any_cluster, "UPDATE rows SET filler = 'x' WHERE id < 100", "CHECKPOINT")
+            run_in_session(cluster, "UPDATE rows SET filler = 'x' WHERE id < 100", "CHECKPOINT")
         watch.committed = 3
         elapsed_s = time.monotonic() - started
     detail = watch.detail("checkpoints_per_s")
@@ -298,21 +306,24 @@ def scans_of_one_key(cluster: Cluster, *before: str) -> Watch:
     return watch
 
 
-def test_one_lookup_is_one_index_scan(any_cluster: Cluster) -> None:
-    start(any_cluster)
-    make_table(any_cluster)
-    watch = scans_of_one_key(any_cluster)
+def test_one_lookup_is_one_index_scan(running: Callable[..., Cluster]) -> None:
+    cluster = running()
+    make_table(cluster)
+    watch = scans_of_one_key(cluster)
     assert watch["index_scans_per_transaction"] == 1
     assert watch["seq_scans_per_transaction"] == 0
     assert watch["index_scan_share"] == 1
 
 
-def test_without_index_scans_each_lookup_reads_the_table(any_cluster: Cluster) -> None:
-    start(any_cluster, max_parallel_workers_per_gather="0")
-    make_table(any_cluster)
-    watch = scans_of_one_key(
-        any_cluster, "SET enable_indexscan = off", "SET enable_bitmapscan = off"
+def test_without_index_scans_each_lookup_reads_the_table(running: Callable[..., Cluster]) -> None:
+    cluster = running()
+    make_table(cluster)
+    off = (
+        "enable_indexscan = off",
+        "enable_bitmapscan = off",
+        "max_parallel_workers_per_gather = 0",
     )
+    watch = scans_of_one_key(cluster, *(f"SET {each}" for each in off))
     assert watch["seq_scans_per_transaction"] == 1
     assert watch["seq_tuples_per_transaction"] == ROWS
     assert f"public.rows {10 * ROWS:,}" in watch.detail("seq_tuples_per_transaction")
@@ -322,11 +333,13 @@ def test_without_index_scans_each_lookup_reads_the_table(any_cluster: Cluster) -
 
 
 @on_disk
-def test_an_update_writes_wal_and_its_page_after_a_checkpoint(any_cluster: Cluster) -> None:
-    start(any_cluster, track_wal_io_timing="on")
-    make_table(any_cluster)  # which ends with a checkpoint
-    with watching(Wal(), any_cluster) as watch:
-        run_in_session(any_cluster, "UPDATE rows SET filler = 'x' WHERE id = 1")
+def test_an_update_writes_wal_and_its_page_after_a_checkpoint(
+    running: Callable[..., Cluster],
+) -> None:
+    cluster = running(track_wal_io_timing="on")
+    make_table(cluster)  # which ends with a checkpoint
+    with watching(Wal(), cluster) as watch:
+        run_in_session(cluster, "UPDATE rows SET filler = 'x' WHERE id = 1")
     assert watch["full_page_images_per_transaction"] >= 1
     assert watch["wal_records_per_transaction"] >= 2  # the update, and the commit
     assert watch["wal_bytes_per_transaction"] > 100
@@ -347,27 +360,26 @@ def test_wal_syncs_that_nobody_times_took_an_unknown_time(shared_cluster: Cluste
 COUNTED_ANYHOW_SINCE: dict[type[Collector], int] = {Wal: 150000, Buffers: 160000}
 
 
-@pytest.mark.parametrize("collector_class", [Scans, Buffers, Wal, Database])
-def test_counters_that_are_switched_off_are_missing_and_not_zero(
-    any_cluster: Cluster, collector_class: type[Collector]
-) -> None:
+def test_counters_that_are_switched_off_are_missing_and_not_zero(any_cluster: Cluster) -> None:
     settings = {"track_wal_io_timing": "on", "shared_buffers": "256kB"}
     start(any_cluster, track_counts="off", **settings)
     make_table(any_cluster)
-    with watching(collector_class(), any_cluster) as watch:
+    collectors = [Scans(), Buffers(), Wal(), Database()]
+    with watching_all(collectors, any_cluster) as watches:
         run_in_session(
             any_cluster,
             "SET enable_indexscan = off",
             "SELECT count(filler) FROM rows",
             "UPDATE rows SET filler = 'x' WHERE id < 1000",
         )
-    assert watch.seen
-    since = COUNTED_ANYHOW_SINCE.get(collector_class)
-    for name, seen in watch.seen.items():
-        if since is not None and any_cluster.binaries.version_num >= since:
-            assert seen.value, name
-        else:
-            assert (seen.value, seen.missing) == (None, "track_counts is off"), name
+    for collector, watch in zip(collectors, watches, strict=True):
+        assert watch.seen
+        since = COUNTED_ANYHOW_SINCE.get(type(collector))
+        for name, seen in watch.seen.items():
+            if since is not None and any_cluster.binaries.version_num >= since:
+                assert seen.value, name
+            else:
+                assert (seen.value, seen.missing) == (None, "track_counts is off"), name
 
 
 def test_vacuums_are_not_counted_without_a_log_and_without_counters(cluster: Cluster) -> None:
@@ -424,8 +436,8 @@ def test_a_query_that_takes_too_long_is_given_up(shared_cluster: Cluster) -> Non
 def test_a_server_that_is_mute_is_hung_up_on(
     shared_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collectors, "QUERY_TIMEOUT_S", 0)
-    monkeypatch.setattr(collectors, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(package, "QUERY_TIMEOUT_S", 0)
+    monkeypatch.setattr(package, "_PATIENCE_S", 1.0)
     with shared_cluster.connect() as connection:
         observer = Observer(shared_cluster, connection)
         observer.query("SELECT 1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import psycopg
@@ -21,16 +21,17 @@ from pgdrag.host.process_alive import wait_until
 from pgdrag.servers.cluster import Cluster
 
 pytestmark = pytest.mark.postgres
+TELLTALE = {"deadlock_timeout": "50ms", "work_mem": "64kB"}
 
 
-def test_errors_are_counted_by_their_sqlstate(any_cluster: Cluster) -> None:
-    start(any_cluster)
-    with watching(Messages(), any_cluster) as watch:
+def test_errors_are_counted_by_their_sqlstate(running: Callable[..., Cluster]) -> None:
+    cluster = running(**TELLTALE)
+    with watching(Messages(), cluster) as watch:
         for _ in range(3):
             with pytest.raises(psycopg.errors.DivisionByZero):
-                run_in_session(any_cluster, "SELECT 1 / 0")
+                run_in_session(cluster, "SELECT 1 / 0")
         with pytest.raises(psycopg.errors.UndefinedTable):
-            run_in_session(any_cluster, 'SELECT 1 FROM "no\ntable"')
+            run_in_session(cluster, 'SELECT 1 FROM "no\ntable"')
         watch.committed = 2
     assert watch["errors_per_transaction"] == 4 / 2
     assert watch.detail("errors_per_transaction") == "By SQLSTATE: 22012 3, 42P01 1."
@@ -47,17 +48,24 @@ def held_row(cluster: Cluster) -> Iterator[None]:
         holder.commit()
 
 
-def test_a_long_wait_for_a_lock_is_seen_from_its_beginning_to_its_end(any_cluster: Cluster) -> None:
-    start(any_cluster, deadlock_timeout="50ms")
-    make_table(any_cluster)
+def waits_told(cluster: Cluster) -> int:
+    return cluster.log_tail(2000).count("still waiting")
+
+
+def test_a_long_wait_for_a_lock_is_seen_from_its_beginning_to_its_end(
+    running: Callable[..., Cluster],
+) -> None:
+    cluster = running(**TELLTALE)
+    make_table(cluster)
     waiting = threading.Thread(
         target=run_in_session,
-        args=(any_cluster, "UPDATE rows SET filler = 'waited' WHERE id = 1"),
+        args=(cluster, "UPDATE rows SET filler = 'waited' WHERE id = 1"),
     )
-    with watching(Messages(), any_cluster) as watch:
-        with held_row(any_cluster):
+    with watching(Messages(), cluster) as watch:
+        with held_row(cluster):
+            told = waits_told(cluster)
             waiting.start()
-            assert wait_until(lambda: "still waiting" in any_cluster.log_tail(50), 20)
+            assert wait_until(lambda: waits_told(cluster) > told, 20)
         waiting.join(20)
     assert watch["long_lock_waits_per_transaction"] == 1
     assert watch.detail("long_lock_waits_per_transaction").startswith("1 lasted longer than 50ms;")
@@ -67,13 +75,13 @@ def test_a_long_wait_for_a_lock_is_seen_from_its_beginning_to_its_end(any_cluste
     assert wait.end_s - wait.start_s >= 0.05
 
 
-def test_a_deadlock_is_an_event_of_its_own(any_cluster: Cluster) -> None:
-    start(any_cluster, deadlock_timeout="50ms")
-    make_table(any_cluster)
+def test_a_deadlock_is_an_event_of_its_own(running: Callable[..., Cluster]) -> None:
+    cluster = running(**TELLTALE)
+    make_table(cluster)
     with (
-        watching(Messages(), any_cluster) as watch,
-        any_cluster.connect(autocommit=False) as one,
-        any_cluster.connect(autocommit=False) as other,
+        watching(Messages(), cluster) as watch,
+        cluster.connect(autocommit=False) as one,
+        cluster.connect(autocommit=False) as other,
     ):
         one.execute("UPDATE rows SET filler = 'one' WHERE id = 1")
         other.execute("UPDATE rows SET filler = 'other' WHERE id = 2")
@@ -99,28 +107,27 @@ def test_a_deadlock_is_an_event_of_its_own(any_cluster: Cluster) -> None:
     assert "40P01 1" in watch.detail("errors_per_transaction")
 
 
-def test_a_sort_that_spills_is_seen_with_its_size(any_cluster: Cluster) -> None:
-    start(any_cluster, work_mem="64kB")
+def test_a_sort_that_spills_is_seen_with_its_size(running: Callable[..., Cluster]) -> None:
+    cluster = running(**TELLTALE)
     spill = "SELECT n FROM generate_series(1, 300000) n ORDER BY -n OFFSET 299999"
-    with watching(Messages(), any_cluster) as watch:
-        run_in_session(any_cluster, spill)
+    with watching(Messages(), cluster) as watch:
+        run_in_session(cluster, spill)
         # Under a megabyte, which the log does not tell.
-        run_in_session(any_cluster, spill.replace("300000", "9000").replace("299999", "8999"))
+        run_in_session(cluster, spill.replace("300000", "9000").replace("299999", "8999"))
     assert watch["large_temp_files_per_transaction"] >= 1
     assert watch["large_temp_file_bytes_per_transaction"] >= 3_000_000
     assert "temporary file" in {event.kind for event in watch.events}
 
 
 def test_a_silent_log_grows_by_nothing_and_a_talkative_one_by_each_statement(
-    any_cluster: Cluster,
+    running: Callable[..., Cluster],
 ) -> None:
-    start(any_cluster)
-    with watching(Messages(), any_cluster) as silent:
-        run_in_session(any_cluster, *["SELECT 1"] * 100)
-    any_cluster.stop()
-    start(any_cluster, log_statement="all", log_destination="stderr")
-    with watching(Messages(), any_cluster) as talkative:
-        run_in_session(any_cluster, *["SELECT 1"] * 100)
+    cluster = running(**TELLTALE)
+    with watching(Messages(), cluster) as silent:
+        run_in_session(cluster, *["SELECT 1"] * 100)
+    cluster = running(log_statement="all", log_destination="stderr")
+    with watching(Messages(), cluster) as talkative:
+        run_in_session(cluster, *["SELECT 1"] * 100)
         talkative.committed = 100
     assert silent["log_lines_per_transaction"] <= 2  # the instrument's own mark
     assert talkative["log_lines_per_transaction"] == pytest.approx(1, abs=0.05)
@@ -151,18 +158,20 @@ def test_a_treatment_that_hides_errors_leaves_a_reason(cluster: Cluster) -> None
 
 
 FLOOD = {"log_min_messages": "debug5", "log_statement": "all", "debug_print_plan": "on"}
-FLOOD_BYTES = 30_000_000
+FLOOD_BYTES = 10_000_000  # which are read in ten pieces
 CAUSED_ERRORS = 40
 CAUSED_CHECKPOINTS = 3
 
 
 def flood(cluster: Cluster, until: threading.Event) -> None:
-    """Four statements a transaction from one session, until the log is large and the test has done its part."""
+    """Four statements a transaction from one session: until the log is large, then less until the test has done its part."""
     with cluster.connect() as client:
         start_bytes = cluster.log_bytes()
         number = 0
-        while not until.is_set() or cluster.log_bytes() - start_bytes < FLOOD_BYTES:
+        while (is_low := cluster.log_bytes() - start_bytes < FLOOD_BYTES) or not until.is_set():
             number += 1
+            if not is_low:
+                until.wait(0.02)
             with client.pipeline():
                 client.execute("BEGIN")
                 client.execute("UPDATE rows SET filler = 'flood' WHERE id = %s", (number % ROWS,))
@@ -170,11 +179,10 @@ def flood(cluster: Cluster, until: threading.Event) -> None:
                 client.execute("COMMIT")
 
 
-def vacuums_of_rows(cluster: Cluster) -> int:
-    with cluster.connect() as client:
-        sql = "SELECT autovacuum_count FROM pg_stat_all_tables WHERE relname = 'rows'"
-        [(count,)] = client.execute(sql)
-        return int(count)
+def vacuums_of_rows(client: psycopg.Connection) -> int:
+    sql = "SELECT autovacuum_count FROM pg_stat_all_tables WHERE relname = 'rows'"
+    [(count,)] = client.execute(sql)
+    return int(count)
 
 
 def test_a_flood_of_100_mb_a_minute_hides_no_event(any_cluster: Cluster) -> None:
@@ -183,8 +191,8 @@ def test_a_flood_of_100_mb_a_minute_hides_no_event(any_cluster: Cluster) -> None
     collectors = (Messages(), Checkpoints(), Autovacuum())
     may_end = threading.Event()
     clients = [threading.Thread(target=flood, args=(any_cluster, may_end)) for _ in range(2)]
-    counted = vacuums_of_rows(any_cluster)
-    with watching_all(collectors, any_cluster) as watches:
+    with any_cluster.connect() as looking, watching_all(collectors, any_cluster) as watches:
+        counted = vacuums_of_rows(looking)
         for client in clients:
             client.start()
         try:
@@ -195,10 +203,10 @@ def test_a_flood_of_100_mb_a_minute_hides_no_event(any_cluster: Cluster) -> None
                     run_in_session(any_cluster, "SELECT 1 / 0")
                 if number < CAUSED_CHECKPOINTS:
                     run_in_session(any_cluster, "CHECKPOINT")
-            assert wait_until(lambda: vacuums_of_rows(any_cluster) >= counted + 2, 60)
+            assert wait_until(lambda: vacuums_of_rows(looking) >= counted + 2, 60)
             # Waits for a vacuum that runs, and lets no other begin.
             run_in_session(any_cluster, "ALTER TABLE rows SET (autovacuum_enabled = off)")
-            counted = vacuums_of_rows(any_cluster) - counted
+            counted = vacuums_of_rows(looking) - counted
         finally:
             may_end.set()
             for client in clients:

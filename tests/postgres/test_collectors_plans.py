@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from watching import ROWS, make_table, run_as_load, run_in_session, start
+from watching import ROWS, make_table, run_as_load, run_in_session
 
+from conftest import newest
 from pgdrag.collectors import Observer
 from pgdrag.collectors import plans as plans_module
 from pgdrag.collectors.plans import Plans
@@ -52,10 +53,10 @@ def observed(collector: Plans) -> Observation:
 
 
 @pytest.fixture
-def with_rows(any_cluster: Cluster) -> Cluster:
-    start(any_cluster)
-    make_table(any_cluster)
-    return any_cluster
+def with_rows(running: Callable[..., Cluster]) -> Cluster:
+    cluster = running()
+    make_table(cluster)
+    return cluster
 
 
 def test_a_read_has_both_plans_and_is_run(with_rows: Cluster) -> None:
@@ -90,16 +91,17 @@ def test_a_dropped_index_is_a_sequential_scan_instead(with_rows: Cluster) -> Non
     assert (seen.value, seen.detail) == (1, "Of rows; 1 statements have plans.")
 
 
-def test_a_treatments_own_costs_decide(any_cluster: Cluster) -> None:
-    start(any_cluster, random_page_cost="1e300", cpu_index_tuple_cost="1e300")
-    make_table(any_cluster)
-    (plan,) = plans_of(any_cluster, READ)
+def test_a_treatments_own_costs_decide(running: Callable[..., Cluster]) -> None:
+    crippled, usual = (
+        running(random_page_cost="1e300", cpu_index_tuple_cost="1e300"),
+        running(),
+    )
+    make_table(crippled)
+    (plan,) = plans_of(crippled, READ)
     assert plan.custom is not None
     assert plan.custom["Node Type"] == "Seq Scan"
-    any_cluster.stop()
-    any_cluster.configure({"random_page_cost": "4", "cpu_index_tuple_cost": "0.005"})
-    any_cluster.start()
-    (other,) = plans_of(any_cluster, READ)
+    make_table(usual)
+    (other,) = plans_of(usual, READ)
     assert other.custom is not None
     words = plan_diff(other.custom, plan.custom, plan.analyzed)
     assert words.startswith(
@@ -107,8 +109,9 @@ def test_a_treatments_own_costs_decide(any_cluster: Cluster) -> None:
     )
 
 
-def test_jit_is_told(cluster: Cluster) -> None:
-    start(cluster, jit="on", jit_above_cost="0")
+@newest
+def test_jit_is_told(running: Callable[..., Cluster]) -> None:
+    cluster = running(jit="on", jit_above_cost="0")
     make_table(cluster)
     (plan,) = plans_of(cluster, READ)
     with cluster.connect() as client:
@@ -191,8 +194,11 @@ def test_a_driver_that_cannot_tell_is_a_reason(with_rows: Cluster) -> None:
     assert observed(collector).missing.endswith("load driver is not installed")
 
 
-def test_every_statement_of_tpcc_and_of_pgbench_has_plans(cluster: Cluster, driver: Driver) -> None:
-    start(cluster)
+@newest
+def test_every_statement_of_tpcc_and_of_pgbench_has_plans(
+    running: Callable[..., Cluster], driver: Driver
+) -> None:
+    cluster = running()
     for workload in (Tpcc(), Pgbench()):
         workload.populate(Loading(driver, cluster.target, 1, 1, 120, lambda line: None))
         plans = plans_of(cluster, *workload.sends(driver, seed=1))

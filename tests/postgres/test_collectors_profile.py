@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from loads import PACED
 from watching import run_in_session, start, watching
 
 import pgdrag.collectors.profile as profile_module
@@ -22,7 +23,7 @@ from pgdrag.trial import ServerTrialRunner, run_trial
 
 pytestmark = pytest.mark.postgres
 
-BUSY = "SELECT count(*) FROM generate_series(1, 5000000)"
+BUSY = "SELECT count(*) FROM generate_series(1, 2000000)"
 FOREVER = Window(1.0, 1, 0.0, 4e9)
 # As perf 6.1 says it to a user without rights.
 REFUSAL = """\
@@ -51,10 +52,10 @@ def _perf() -> None:
         pytest.skip(f"perf may not look: {done.stderr.decode(errors='replace')[:300]}")
 
 
-def profile_of_busy(cluster: Cluster) -> Recordings:
+def profile_of(cluster: Cluster, statement: str) -> Recordings:
     profile = Profile()
     with watching(profile, cluster):
-        run_in_session(cluster, BUSY)
+        run_in_session(cluster, statement)
     return profile.recordings(FOREVER)
 
 
@@ -64,7 +65,7 @@ def recordings_with(perf: str, directory: Path, cluster: Cluster, monkeypatch) -
     program.write_text(f"#!/bin/sh\n{perf}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(directory))
-    return profile_of_busy(cluster)
+    return profile_of(cluster, "SELECT 1")
 
 
 @pytest.mark.usefixtures("_perf")
@@ -72,7 +73,7 @@ def test_a_busy_session_that_began_within_the_window_is_most_of_the_profile(
     any_cluster: Cluster,
 ) -> None:
     start(any_cluster)
-    found = profile_of_busy(any_cluster)
+    found = profile_of(any_cluster, BUSY)
     types, functions = Counter[str](), Counter[str]()
     for stack in found.of(Stack):
         types[stack.frames[0]] += stack.samples
@@ -111,7 +112,7 @@ def test_what_takes_too_long_to_read_is_cut_short_and_says_so(
     shared_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(profile_module, "READ_TIMEOUT_S", 0.0)
-    found = profile_of_busy(shared_cluster)
+    found = profile_of(shared_cluster, BUSY)
     assert CUT_SHORT in found.missing or "profile" in found.missing
 
 
@@ -119,7 +120,7 @@ def test_without_perf_the_reason_says_where_it_is_to_be_had(
     shared_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = profile_of_busy(shared_cluster)
+    found = profile_of(shared_cluster, "SELECT 1")
     assert found.missing["profile"].startswith("perf is not installed: it is in the package")
     assert not found.of(Stack)
 
@@ -150,7 +151,9 @@ def test_a_perf_that_fails_gives_its_reason(
 
 
 def trial_of(treatment: Treatment) -> Trial:
-    load = LoadProfile(connections=2, warm_up_s=0.5, measure_s=2, budget_s=4, min_commits=1)
+    load = LoadProfile(
+        connections=1, warm_up_s=0, measure_s=1, budget_s=4, min_commits=1, pacing=PACED
+    )
     return Trial(1, 1, 1, treatment, WorkloadSpec("pgbench", {"scale": 1}), load, seed=1)
 
 

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from watching import ROWS, make_table, run_in_session, start, watching
 
+from conftest import newest
 from pgdrag.collectors import Observer, Window
 from pgdrag.collectors.horizon import Horizon
 from pgdrag.collectors.relations import Relations, stored_bytes
@@ -27,28 +28,28 @@ pytestmark = pytest.mark.postgres
 
 @pytest.mark.parametrize(("index", "hot"), [("", 1.0), ("CREATE INDEX ON counters (n)", 0.0)])
 def test_an_update_is_hot_unless_an_index_needs_the_column(
-    any_cluster: Cluster, index: str, hot: float
+    running: Callable[..., Cluster], index: str, hot: float
 ) -> None:
-    start(any_cluster)
+    cluster = running()
     run_in_session(
-        any_cluster,
+        cluster,
         "CREATE TABLE counters (id int PRIMARY KEY, n int) WITH (fillfactor = 40)",
         "INSERT INTO counters SELECT id, 0 FROM generate_series(1, 100) AS id",
         *([index] if index else []),
     )
-    with watching(Tables(), any_cluster) as watch:
-        run_in_session(any_cluster, "UPDATE counters SET n = n + 1")
+    with watching(Tables(), cluster) as watch:
+        run_in_session(cluster, "UPDATE counters SET n = n + 1")
         watch.committed = 10
     assert watch["updates_per_transaction"] == 10
     assert (watch["hot_update_share"], watch["hot_version_share"]) == (hot, hot)
 
 
-def test_deleted_rows_are_dead_and_inserted_ones_growth(any_cluster: Cluster) -> None:
-    start(any_cluster)
-    make_table(any_cluster)
-    with watching(Tables(), any_cluster) as watch:
+def test_deleted_rows_are_dead_and_inserted_ones_growth(running: Callable[..., Cluster]) -> None:
+    cluster = running()
+    make_table(cluster)
+    with watching(Tables(), cluster) as watch:
         run_in_session(
-            any_cluster,
+            cluster,
             "INSERT INTO rows SELECT n, '' FROM generate_series(100001, 120000) AS n",
             "DELETE FROM rows WHERE id <= 10000",
         )
@@ -60,16 +61,17 @@ def test_deleted_rows_are_dead_and_inserted_ones_growth(any_cluster: Cluster) ->
     assert watch["hot_version_share"] == 0
 
 
-def test_rows_that_are_only_inserted_leave_no_old_versions(any_cluster: Cluster) -> None:
-    start(any_cluster)
-    make_table(any_cluster)
-    with watching(Tables(), any_cluster) as watch:
-        run_in_session(any_cluster, "INSERT INTO rows VALUES (100001, '')")
+def test_rows_that_are_only_inserted_leave_no_old_versions(running: Callable[..., Cluster]) -> None:
+    cluster = running()
+    make_table(cluster)
+    with watching(Tables(), cluster) as watch:
+        run_in_session(cluster, "INSERT INTO rows VALUES (100001, '')")
     assert watch.missing("hot_version_share") == "no row was updated or deleted in the window"
 
 
-def test_what_vacuum_gives_back_is_no_growth(cluster: Cluster) -> None:
-    start(cluster)
+@newest
+def test_what_vacuum_gives_back_is_no_growth(running: Callable[..., Cluster]) -> None:
+    cluster = running()
     make_table(cluster)
     run_in_session(cluster, "DELETE FROM rows")
     with watching(Tables(), cluster) as watch:
@@ -80,13 +82,15 @@ def test_what_vacuum_gives_back_is_no_growth(cluster: Cluster) -> None:
 # relations
 
 
-def test_the_relations_that_grew_are_named_with_their_bytes(any_cluster: Cluster) -> None:
-    start(any_cluster)
-    make_table(any_cluster)
-    run_in_session(any_cluster, "CREATE TABLE other (a int)", "CREATE INDEX ON rows (filler)")
-    with watching(Relations(), any_cluster) as watch:
+def test_the_relations_that_grew_are_named_with_their_bytes(
+    running: Callable[..., Cluster],
+) -> None:
+    cluster = running()
+    make_table(cluster)
+    run_in_session(cluster, "CREATE TABLE other (a int)", "CREATE INDEX ON rows (filler)")
+    with watching(Relations(), cluster) as watch:
         run_in_session(
-            any_cluster,
+            cluster,
             "INSERT INTO rows SELECT n, n FROM generate_series(100001, 140000) AS n",
             # Rows of the catalogs that are dead as soon as the next table is made.
             "DO $$ BEGIN FOR n IN 1..500 LOOP CREATE TEMPORARY TABLE brief (a int, b int, c int);"
@@ -104,18 +108,18 @@ def test_the_relations_that_grew_are_named_with_their_bytes(any_cluster: Cluster
     assert "pg_catalog.pg_attribute " in watch.detail("catalog_growth_bytes_per_transaction")
 
 
-def test_sizes_are_those_that_the_server_tells(any_cluster: Cluster) -> None:
-    start(any_cluster)
-    make_table(any_cluster)
+def test_sizes_are_those_that_the_server_tells(running: Callable[..., Cluster]) -> None:
+    cluster = running()
+    make_table(cluster)
     run_in_session(
-        any_cluster,
+        cluster,
         "CREATE TABLE long_rows (a text)",
         "ALTER TABLE long_rows ALTER a SET STORAGE EXTERNAL",
         "INSERT INTO long_rows SELECT repeat('x', 20000) FROM generate_series(1, 100)",
     )
-    with watching(Relations(), any_cluster) as watch:
+    with watching(Relations(), cluster) as watch:
         pass
-    with any_cluster.connect() as client:
+    with cluster.connect() as client:
         row = client.execute(
             "SELECT sum(pg_table_size(oid)), sum(pg_indexes_size(oid)) FROM pg_class"
             " WHERE relname IN ('rows', 'long_rows')"
@@ -124,8 +128,11 @@ def test_sizes_are_those_that_the_server_tells(any_cluster: Cluster) -> None:
     assert watch.detail("tables_bytes").startswith("Of 2, with what is stored outside of rows. ")
 
 
-def test_sizes_are_read_beside_a_table_that_is_locked_against_everybody(cluster: Cluster) -> None:
-    start(cluster)
+@newest
+def test_sizes_are_read_beside_a_table_that_is_locked_against_everybody(
+    running: Callable[..., Cluster],
+) -> None:
+    cluster = running()
     make_table(cluster)
     with cluster.connect(autocommit=False) as holder:
         holder.execute("LOCK TABLE rows IN ACCESS EXCLUSIVE MODE")
@@ -134,8 +141,11 @@ def test_sizes_are_read_beside_a_table_that_is_locked_against_everybody(cluster:
     assert watch["tables_bytes"] > ROWS * 80
 
 
-def test_a_table_that_is_emptied_has_not_grown_nor_hides_one_that_has(cluster: Cluster) -> None:
-    start(cluster)
+@newest
+def test_a_table_that_is_emptied_has_not_grown_nor_hides_one_that_has(
+    running: Callable[..., Cluster],
+) -> None:
+    cluster = running()
     make_table(cluster)
     with watching(Relations(), cluster) as watch:
         run_in_session(
@@ -158,20 +168,20 @@ def test_all_segments_of_a_large_relation_count(tmp_path: Path) -> None:
 # indexes
 
 
-def test_an_index_that_no_plan_takes_any_more_is_named(any_cluster: Cluster) -> None:
-    start(any_cluster)
-    make_table(any_cluster)
-    run_in_session(any_cluster, "CREATE INDEX by_filler ON rows (filler)")
-    with watching(Indexes(), any_cluster) as watch:
-        run_in_session(any_cluster, *["SELECT filler FROM rows WHERE id = 7"] * 10)
+def test_an_index_that_no_plan_takes_any_more_is_named(running: Callable[..., Cluster]) -> None:
+    cluster = running()
+    make_table(cluster)
+    run_in_session(cluster, "CREATE INDEX by_filler ON rows (filler)")
+    with watching(Indexes(), cluster) as watch:
+        run_in_session(cluster, *["SELECT filler FROM rows WHERE id = 7"] * 10)
         watch.committed = 10
     assert watch["indexes_used"] == 1
     detail = watch.detail("indexes_used")
     assert detail == "Scans by index: public.rows_pkey 10. Not scanned: public.by_filler."
     assert watch["index_entries_read_per_transaction"] == 1
-    run_in_session(any_cluster, "DROP INDEX by_filler")
-    with watching(Indexes(), any_cluster) as watch:
-        run_in_session(any_cluster, "SET enable_indexscan = off", "SELECT count(*) FROM rows")
+    run_in_session(cluster, "DROP INDEX by_filler")
+    with watching(Indexes(), cluster) as watch:
+        run_in_session(cluster, "SET enable_indexscan = off", "SELECT count(*) FROM rows")
     assert watch["indexes_used"] == 0
 
 
@@ -179,16 +189,16 @@ def test_an_index_that_no_plan_takes_any_more_is_named(any_cluster: Cluster) -> 
 
 
 def test_an_idle_transaction_holds_the_horizon_as_long_as_it_has_a_snapshot(
-    any_cluster: Cluster,
+    running: Callable[..., Cluster],
 ) -> None:
-    start(any_cluster)
-    make_table(any_cluster)
-    with any_cluster.connect(application_name="monthly report") as holder:
+    cluster = running()
+    make_table(cluster)
+    with cluster.connect(application_name="monthly report") as holder:
         holder.autocommit = False
         holder.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         holder.execute("SELECT count(*) FROM rows")
-        with watching(Horizon(), any_cluster) as watch:
-            run_in_session(any_cluster, *["UPDATE rows SET filler = 'x' WHERE id = 1"] * 50)
+        with watching(Horizon(), cluster) as watch:
+            run_in_session(cluster, *["UPDATE rows SET filler = 'x' WHERE id = 1"] * 50)
         pid = holder.info.backend_pid
     assert watch["horizon_age_transactions"] >= 50
     assert watch["horizon_holders"] == 1
@@ -198,20 +208,20 @@ def test_an_idle_transaction_holds_the_horizon_as_long_as_it_has_a_snapshot(
 
 
 def test_who_holds_the_horizon_within_the_window_alone_is_an_event_of_it(
-    any_cluster: Cluster,
+    running: Callable[..., Cluster],
 ) -> None:
-    start(any_cluster)
-    make_table(any_cluster)
+    cluster = running()
+    make_table(cluster)
     collector, begin_s = Horizon(), time.time()
-    with any_cluster.connect() as connection:
-        observer = Observer(any_cluster, connection)
+    with cluster.connect() as connection:
+        observer = Observer(cluster, connection)
         collector.sample(observer)
-        with any_cluster.connect(application_name="monthly report") as holder:
+        with cluster.connect(application_name="monthly report") as holder:
             holder.autocommit = False
             holder.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             holder.execute("SELECT count(*) FROM rows")
             pid = holder.info.backend_pid
-            run_in_session(any_cluster, *["UPDATE rows SET filler = 'x' WHERE id = 1"] * 50)
+            run_in_session(cluster, *["UPDATE rows SET filler = 'x' WHERE id = 1"] * 50)
             deadline = time.monotonic() + 60
             while not collector.recordings(Window(1.0, 1, begin_s, time.time())).events:
                 assert time.monotonic() < deadline
@@ -329,11 +339,11 @@ def test_a_transaction_of_another_database_holds_only_its_own(cluster: Cluster) 
 # slru
 
 
-def test_rows_of_many_transactions_are_looked_up(any_cluster: Cluster) -> None:
-    start(any_cluster)
-    run_in_session(any_cluster, "CREATE TABLE many (n int)", *["INSERT INTO many VALUES (1)"] * 300)
-    with watching(Slru(), any_cluster) as watch:
-        run_in_session(any_cluster, "SELECT count(*) FROM many")
+def test_rows_of_many_transactions_are_looked_up(running: Callable[..., Cluster]) -> None:
+    cluster = running()
+    run_in_session(cluster, "CREATE TABLE many (n int)", *["INSERT INTO many VALUES (1)"] * 300)
+    with watching(Slru(), cluster) as watch:
+        run_in_session(cluster, "SELECT count(*) FROM many")
         watch.committed = 3
     assert watch["slru_lookups_per_transaction"] >= 100
     assert "transaction " in watch.detail("slru_lookups_per_transaction")
@@ -343,12 +353,12 @@ def test_rows_of_many_transactions_are_looked_up(any_cluster: Cluster) -> None:
 # database
 
 
-def test_rollbacks_and_temporary_files_are_counted(any_cluster: Cluster) -> None:
-    start(any_cluster)
-    make_table(any_cluster)
-    with watching(Database(), any_cluster) as watch:
+def test_rollbacks_and_temporary_files_are_counted(running: Callable[..., Cluster]) -> None:
+    cluster = running()
+    make_table(cluster)
+    with watching(Database(), cluster) as watch:
         run_in_session(
-            any_cluster,
+            cluster,
             *("BEGIN", "ROLLBACK") * 4,
             "SET work_mem = '64kB'",
             "SELECT filler, id FROM rows ORDER BY 1, 2 DESC",
@@ -403,10 +413,12 @@ def test_times_that_nobody_takes_are_not_taken_for_none(shared_cluster: Cluster)
     assert watch.missing("io_s_per_transaction") == "track_io_timing is off"
 
 
-def test_a_server_without_the_view_says_since_when_it_is_there(any_cluster: Cluster) -> None:
-    start(any_cluster)
-    with watching(Io(), any_cluster) as watch:
+def test_a_server_without_the_view_says_since_when_it_is_there(
+    running: Callable[..., Cluster],
+) -> None:
+    cluster = running()
+    with watching(Io(), cluster) as watch:
         pass
-    is_there = any_cluster.binaries.major >= 16
+    is_there = cluster.binaries.major >= 16
     reason = "" if is_there else "pg_stat_io exists since PostgreSQL 16"
     assert watch.missing("evictions_per_transaction") == reason
