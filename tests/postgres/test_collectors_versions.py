@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 from watching import make_table, run_in_session, watching
@@ -11,7 +12,10 @@ from pgdrag.collectors import Collector, Observer, all_collectors
 from pgdrag.collectors.horizon import Horizon
 from pgdrag.collectors.statements import Statements
 from pgdrag.collectors.waits import WaitProfile
+from pgdrag.host.process_alive import wait_until
+from pgdrag.model import Observation
 from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.processes import CLIENT_BACKEND, ServerProcess
 from pgdrag.testing.conformance_collectors import (
     check_form,
     names,
@@ -32,14 +36,29 @@ def collector_class(request: pytest.FixtureRequest) -> type[Collector]:
     return found
 
 
-def test_every_version_is_observed(
-    collector_class: type[Collector], any_shared_cluster: Cluster
-) -> None:
-    major = any_shared_cluster.binaries.major
-    collector = collector_class()
-    with any_shared_cluster.connect() as connection:
-        observer = Observer(any_shared_cluster, connection)
+Seen = Mapping[type[Collector], Sequence[Observation]]
+
+
+def observed(observer: Observer, busy: Callable[[], None], *, committed: int) -> Seen:
+    """What all collectors see of one window, as in a trial: each waits for an old server's statistics."""
+    # As a trial does: no other waits for the end of a session that an optional one opens.
+    kinds = sorted(all_collectors().values(), key=lambda kind: not kind.is_optional)
+    all_of_them = [kind() for kind in kinds]
+    for collector in all_of_them:
         collector.before(observer)
+    busy()
+    for collector in all_of_them:
+        collector.sample(observer)
+    for collector in all_of_them:
+        collector.after(observer)
+    for collector in all_of_them:
+        collector.afterwards(observer)
+    return {type(x): x.observations(window(committed=committed)) for x in all_of_them}
+
+
+@pytest.fixture(scope="module")
+def seen(any_shared_cluster: Cluster) -> Seen:
+    def busy() -> None:
         run_in_session(
             any_shared_cluster,
             "CREATE TABLE IF NOT EXISTS busy (a int PRIMARY KEY)",
@@ -47,25 +66,45 @@ def test_every_version_is_observed(
             "UPDATE busy SET a = a WHERE a < 100",
             "CHECKPOINT",
         )
-        collector.sample(observer)
-        collector.after(observer)
-        collector.afterwards(observer)
-    seen = collector.observations(window(committed=10))
-    check_form(seen)
-    assert names(seen) == names(collector_class().observations(window(committed=1)))
-    refused = [x.missing for x in seen if x.missing.startswith("the server refused")]
+
+    with any_shared_cluster.connect() as connection:
+        return observed(Observer(any_shared_cluster, connection), busy, committed=10)
+
+
+@pytest.fixture(scope="module")
+def seen_by_stranger(any_shared_cluster: Cluster) -> Seen:
+    with stranger(any_shared_cluster) as observer, any_shared_cluster.connect():
+        return observed(observer, lambda: None, committed=1)
+
+
+def test_every_version_is_observed(
+    collector_class: type[Collector], seen: Seen, any_shared_cluster: Cluster
+) -> None:
+    major, found = any_shared_cluster.binaries.major, seen[collector_class]
+    check_form(found)
+    assert names(found) == names(collector_class().observations(window(committed=1)))
+    refused = [x.missing for x in found if x.missing.startswith("the server refused")]
     assert refused == [], "a view is read that this version has otherwise"
-    for reason in (x.missing for x in seen):
-        if found := SINCE.search(reason):
-            assert major < int(found[1]) if found[1] else major >= int(found[2]), reason
+    for reason in (x.missing for x in found):
+        if since := SINCE.search(reason):
+            assert major < int(since[1]) if since[1] else major >= int(since[2]), reason
 
 
 def test_a_role_without_rights_gives_values_or_reasons_in_every_version(
-    collector_class: type[Collector], any_shared_cluster: Cluster
+    collector_class: type[Collector], seen_by_stranger: Seen
 ) -> None:
-    with stranger(any_shared_cluster) as observer, any_shared_cluster.connect():
-        seen = observe(collector_class(), observer, committed=1)
-    assert names(seen) == names(collector_class().observations(window(committed=1)))
+    found = seen_by_stranger[collector_class]
+    check_form(found)
+    assert names(found) == names(collector_class().observations(window(committed=1)))
+
+
+def test_an_idle_server_has_no_process_that_is_taken_for_a_session(
+    any_shared_cluster: Cluster,
+) -> None:
+    def sessions() -> list[ServerProcess]:
+        return [x for x in any_shared_cluster.server_pids() if x.backend_type == CLIENT_BACKEND]
+
+    assert wait_until(lambda: sessions() == [], 10), sessions()
 
 
 def test_who_holds_the_horizon_is_not_nobody_because_its_session_is_hidden(
