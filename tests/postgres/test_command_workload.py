@@ -32,7 +32,7 @@ def test_pgbench_is_called_and_read_and_its_cpu_time_counts(bench: ServerTrialRu
         bench,
         profile="pgbench",
         setup="pgbench -i -q",
-        command="pgbench -n -S -c $PGDRAG_CONNECTIONS -T $PGDRAG_DURATION_S",
+        command="pgbench -n -S -R 200 -c $PGDRAG_CONNECTIONS -T $PGDRAG_DURATION_S",
         check="test $(psql -Atc 'SELECT count(*) FROM pgbench_accounts') = 100000",
     )
     assert found.outcome is Outcome.MEASURED, found.reason

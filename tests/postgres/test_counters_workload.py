@@ -20,7 +20,7 @@ from pgdrag.workloads.counters import CATALOGUE, Counters, Variant
 
 # So few counters that sessions meet, whatever the machine.
 ROWS = 2
-CROWD = LoadProfile(connections=8, warm_up_s=0, measure_s=0.3, budget_s=30, min_commits=1000)
+CROWD = LoadProfile(connections=8, warm_up_s=0, measure_s=0.2, budget_s=30, min_commits=500)
 CHECK_S = 60.0
 # Between the look for the newest version and the update another session may move it.
 LOSES = {"C3", "C5", "C8"}
@@ -138,7 +138,7 @@ def test_a_variant_that_reads_and_writes_back_is_caught_and_keeps_its_measuremen
     assert result.outcome is Outcome.INVALID
     assert result.reason.startswith("updates were lost: the deltas sum to ")
     assert result.measurement is not None
-    assert result.measurement.total.committed >= 1000
+    assert result.measurement.total.committed >= 500
     assert result.measurement.sums["v_delta"].untouched == 0
 
 

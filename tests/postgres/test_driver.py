@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from loads import PACED
 
 from pgdrag.driver.contract import IntervalLine, Line
 from pgdrag.model.events import ignore
@@ -16,7 +17,9 @@ WORKLOAD = Tpcc(warehouses=1)
 
 
 def test_a_window_of_whole_seconds_has_that_many_samples(bench: ServerTrialRunner) -> None:
-    load = LoadProfile(connections=2, warm_up_s=0, measure_s=2, budget_s=2, min_commits=0)
+    load = LoadProfile(
+        connections=2, warm_up_s=0, measure_s=2, budget_s=2, min_commits=0, pacing=PACED
+    )
     with bench.snapshot(WORKLOAD, ignore).restore(bench.scratch, bench.binaries).cluster as cluster:
         cluster.start()
         found = bench.driver.run(cluster.target, WORKLOAD.job(), load, seed=1)

@@ -27,6 +27,8 @@ pytestmark = pytest.mark.postgres
 LOAD = LoadProfile(
     connections=1, warm_up_s=0.2, measure_s=2, budget_s=2, min_commits=1, pacing=PACED
 )
+# Of a trial in which nothing need be looked at within the window.
+BRIEF = replace(LOAD, measure_s=1, budget_s=1)
 # Long enough to see a hold of more than a second at one of the looks, a second apart.
 LONGER = replace(LOAD, measure_s=3, budget_s=3)
 LONGEST = replace(LOAD, measure_s=5, budget_s=5)  # a hold of 3 s is looked at twice, once a second
@@ -71,7 +73,7 @@ def test_a_horizon_that_is_held_for_the_window_reads_back_with_its_age(
 
 
 def test_a_hold_from_before_the_load_is_older_than_all_of_it(bench: ServerTrialRunner) -> None:
-    result = run(bench, holder="transaction", begin="load")
+    result = run(bench, BRIEF, holder="transaction", begin="load")
     [event] = holds_of(result)
     assert event.start_s < -LOAD.warm_up_s / 2
     assert applied_to(result, "begin").effective == "load"
@@ -107,14 +109,14 @@ def test_a_shifting_horizon_is_never_free(bench: ServerTrialRunner) -> None:
 
 
 def test_nobody_holds_where_no_holder_is_named(bench: ServerTrialRunner) -> None:
-    result = run(bench, holder="nobody", hold="1s")
+    result = run(bench, BRIEF, holder="nobody", hold="1s")
     assert result.outcome is Outcome.MEASURED, result.reason
     assert (applied_to(result, "holder").effective, holds_of(result)) == ("nobody", [])
     assert applied_to(result, "hold").how == "nobody holds"
 
 
 def test_a_hold_that_never_began_reads_as_not_applied(bench: ServerTrialRunner) -> None:
-    result = run(bench, holder="transaction", begin="1 min")
+    result = run(bench, BRIEF, holder="transaction", begin="1 min")
     assert result.outcome is Outcome.MEASURED, result.reason
     found = applied_to(result, "holder")
     assert found.effective is None
@@ -142,7 +144,7 @@ def test_a_server_without_room_for_a_holder_spoils_the_trial_and_says_so(
     crowded = Level("setting", "max_connections", "7")
     holders = (Level("horizon", "holder", "snapshot"), Level("horizon", "holders", "9"))
     treatment = Treatment("T", (crowded, *holders))
-    result = run_trial(Trial(1, 1, 1, treatment, SIMPLE_UPDATE, LOAD, seed=5), bench)
+    result = run_trial(Trial(1, 1, 1, treatment, SIMPLE_UPDATE, BRIEF, seed=5), bench)
     assert result.outcome is Outcome.INVALID, result
     assert "too many clients" in result.reason or "slots are reserved" in result.reason
 

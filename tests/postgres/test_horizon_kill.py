@@ -49,6 +49,7 @@ name = "H1"
 work_mem = "1MB"
 [scales.test.load]
 connections = 1
+rate_per_s = 100
 warm_up_s = 1
 measure_s = 60
 budget_s = 60

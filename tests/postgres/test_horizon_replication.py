@@ -11,10 +11,11 @@ from contextlib import contextmanager, suppress
 
 import psycopg
 import pytest
-from commands import dsn, pgdrag
+from commands import dsn
 from living import reload
 from watching import asked
 
+from in_process import pgdrag
 from pgdrag.driver.connection_string import Server, reach
 from pgdrag.findings.holds.distribution import KindOfHolds
 from pgdrag.horizon.capture import CaptureProgress, HorizonCapture
