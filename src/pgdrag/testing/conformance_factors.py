@@ -15,6 +15,7 @@ be installed.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pgdrag.factors import Example, Factor, all_factors
@@ -64,10 +65,11 @@ class FactorConformance:
     ) -> None:
         """It reads back as it should; the next trial, without it, does not find it."""
         level = example.level
-        (found,) = applied(example, bench, {level.name: level.value})
+        levels = {level.name: level.value}
+        ((found,),) = applied(example, bench, levels, [levels])
         assert (found.level, found.effective, found.note) == (level, example.effective, "")
-        assert applied(example, bench, {}) == []
-        (after,) = read_back_without_applying(example, bench)
+        nothing, (after,) = applied(example, bench, {}, [{}, levels])
+        assert nothing == []
         assert after.effective != example.effective
         assert found.default in (None, after.effective)
 
@@ -92,8 +94,13 @@ def kind_of(example: Example) -> type[Factor]:
     return all_factors()[example.level.kind]
 
 
-def applied(example: Example, bench: ServerTrialRunner, levels: dict[str, str]) -> list[Applied]:
-    """Apply levels to a cluster of their own, read them back, and undo them."""
+def applied(
+    example: Example,
+    bench: ServerTrialRunner,
+    levels: dict[str, str],
+    asked: Sequence[dict[str, str]],
+) -> list[list[Applied]]:
+    """Apply levels to a cluster of their own, read back what is asked for, each time, and undo them."""
     factor = kind_of(example)()
     with _cluster(bench) as cluster:
         try:
@@ -103,18 +110,9 @@ def applied(example: Example, bench: ServerTrialRunner, levels: dict[str, str]) 
             factor.window_began(cluster)
             if factor.reads_back_late:
                 wait_until(lambda: _is_seen_at_work(factor, cluster, levels), _AT_WORK_TIMEOUT_S)
-            return factor.read_back(cluster, levels)
+            return [factor.read_back(cluster, each) for each in asked]
         finally:
             factor.undo(cluster)
-
-
-def read_back_without_applying(example: Example, bench: ServerTrialRunner) -> list[Applied]:
-    """Read a level back from a server that never heard of it."""
-    factor = kind_of(example)()
-    with _cluster(bench) as cluster:
-        factor.before_start(cluster, {})
-        cluster.start()
-        return factor.read_back(cluster, {example.level.name: example.level.value})
 
 
 def _is_seen_at_work(factor: Factor, cluster: Cluster, levels: dict[str, str]) -> bool:
