@@ -111,7 +111,7 @@ def small_group() -> Iterator[Path]:
     quota, where = (
         ("cpu.max", top) if (top / "cpu.stat").exists() else ("cpu.cfs_quota_us", top / "cpu")
     )
-    group = where / f"pgdrag-test-{os.getpid()}"
+    group = where / f"test-pgdrag-{os.getpid()}"
     try:
         group.mkdir()
         (group / quota).write_text("20000 100000" if quota == "cpu.max" else "20000")
@@ -153,7 +153,7 @@ def memory_group() -> Iterator[Path]:
         if (top / "memory").is_dir()
         else ("memory.max", top)
     )
-    group = where / f"pgdrag-test-memory-{os.getpid()}"
+    group = where / f"test-pgdrag-memory-{os.getpid()}"
     try:
         group.mkdir()
     except OSError as error:

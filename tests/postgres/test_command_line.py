@@ -9,7 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from commands import TIMEOUT_S, heard, outcome, start
 
 from in_process import OURS, pgdrag
 from pgdrag.host.machine_lock import MACHINE_VARIABLE, measuring_alone
+from pgdrag.host.process_sight import seeing_as
+from pgdrag.host.server_user import ServerUser
 
 EXPERIMENT = """
 pgdrag = 1
@@ -101,12 +103,11 @@ class Shell:
     def processes(self) -> list[str]:
         """What still runs inside of the scratch directory."""
         found = []
-        for directory in Path("/proc").glob("[0-9]*"):
-            try:
-                if (directory / "cwd").readlink().is_relative_to(self.scratch):
-                    found.append((directory / "cmdline").read_text())
-            except OSError:
-                continue
+        for _ in as_each_owner(self.scratch.glob("clusters/*")):
+            for directory in Path("/proc").glob("[0-9]*"):
+                with contextlib.suppress(OSError):
+                    if (directory / "cwd").readlink().is_relative_to(self.scratch):
+                        found.append((directory / "cmdline").read_text())
         return found
 
     def leftovers(self) -> list[Path]:
@@ -126,10 +127,24 @@ def unused_memory_and_sockets() -> set[str]:
 
 def mapped_memory() -> set[str]:
     found = set()
-    for maps in Path("/proc").glob("[0-9]*/maps"):
-        with contextlib.suppress(OSError):
-            found |= {x for x in maps.read_text().split() if x.startswith("/dev/shm/PostgreSQL.")}
+    for _ in as_each_owner(Path("/dev/shm").glob("PostgreSQL.*")):
+        for maps in Path("/proc").glob("[0-9]*/maps"):
+            with contextlib.suppress(OSError):
+                words = maps.read_text().split()
+                found |= {x for x in words if x.startswith("/dev/shm/PostgreSQL.")}
     return found
+
+
+def as_each_owner(paths: Iterable[Path]) -> Iterator[None]:
+    """See processes as root, and as each owner of these paths: in a container root sees no other user's."""
+    yield
+    owners = set()
+    for path in paths:
+        with contextlib.suppress(OSError):
+            owners.add((path.stat().st_uid, path.stat().st_gid))
+    for uid, gid in owners:
+        with seeing_as(ServerUser("", uid, gid)):
+            yield
 
 
 def left_unused_since(before: set[str]) -> set[str]:

@@ -566,8 +566,10 @@ def test_a_server_that_refuses_to_start_says_why(
     assert cluster.is_running()
 
 
-def test_a_server_that_is_not_ready_in_time_is_stopped(cluster: Cluster) -> None:
-    cluster.configure({"shared_preload_libraries": "auth_delay"})
+def test_a_server_that_is_not_ready_in_time_is_stopped(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Cluster, "_is_ready", lambda _: False)
     with pytest.raises(ServerDidNotStart, match="not ready after 0 s"):
         cluster.start(timeout_s=0)
     assert cluster.server_pids() == []
