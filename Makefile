@@ -28,8 +28,8 @@ SERVER_BIN = $(BIN)/python -c 'from pgdrag.servers.binaries import *; from pgdra
   print(executable_binaries(find_binaries(None), Scratch.open()).bin_dir)'
 
 # A file's tests share servers, so each file is one worker's; those that take long come first. Servers and
-# commands have tests wait for half of the time, so that there is a worker more than processors.
-WORKERS := $(shell expr `nproc` + 1)
+# commands have tests wait for half of the time, so that there are two workers more than processors.
+WORKERS := $(shell expr `nproc` + 2)
 SIDE_BY_SIDE := -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # Where the environment forbids bytecode (as images of containers do), each worker would compile all tests anew:
