@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TypeVar
 
+from pgdrag.designs._sides import NoiseOfSides
 from pgdrag.designs._subsets import Changes
 from pgdrag.findings.quantities import Quantity
 from pgdrag.findings.values import Interval
 from pgdrag.stats.effects import CONFIDENCE, Effect, effect_of
 from pgdrag.stats.multiple_testing import false_discovery_rates
-from pgdrag.stats.noise import Noise, noise_by_side, pooled_noise
+from pgdrag.stats.noise import Noise, pooled_noise
 
 _FALSE_SHARE = 0.01  # of the moves that are called
 _LEAST = math.log(1.05)
@@ -81,42 +82,22 @@ def move_findings(moves: Iterable[Move], labels: Mapping[str, str]) -> tuple[Mov
 class Quantities:
     """What was measured beside throughput in trials of one length.
 
-    A set with most of the changes is as noisy as the target, any other one as the reference: a server that crawls
-    commits little, and its background processes weigh more.
-
     Args:
         trials: by the set of changes, what each trial of it measured.
     """
 
     def __init__(self, trials: Mapping[Changes, Sequence[Mapping[str, Quantity]]]) -> None:
-        self._most = max(map(len, trials), default=0) / 2
+        most = max(map(len, trials), default=0) / 2
         self._seen: dict[str, dict[Changes, list[Quantity]]] = {}
         for changes, measured in trials.items():
             for trial in measured:
                 for name, one in trial.items():
                     self._seen.setdefault(name, {}).setdefault(changes, []).append(one)
         self._noise = {
-            name: noise for name, seen in self._seen.items() if (noise := self._noise_of(seen))
+            name: noise
+            for name, seen in self._seen.items()
+            if (noise := NoiseOfSides.of(seen, most, _noise_of)) is not None
         }
-
-    def _is_near_target(self, changes: Changes) -> bool:
-        return len(changes) > self._most
-
-    def _noise_of(self, seen: Mapping[Changes, list[Quantity]]) -> tuple[Noise, Noise] | None:
-        """Return how much trials near the reference, and near the target, differ by chance."""
-        near = [
-            pooled_noise(
-                [x.log for x in trials]
-                for changes, trials in seen.items()
-                if self._is_near_target(changes) is is_near_target
-            )
-            for is_near_target in (False, True)
-        ]
-        every = pooled_noise([x.log for x in trials] for trials in seen.values())
-        if every is None:
-            return None
-        reference, target = noise_by_side((near[0], near[1]), every)
-        return _at_least(reference), _at_least(target)
 
     def fingerprint(self, whole: Comparison) -> tuple[Move, ...]:
         """Return what the whole moves, the surest first."""
@@ -157,7 +138,7 @@ class Quantities:
         sides = [self._seen[name].get(x) for x in (before, after)]
         if sides[0] is None or sides[1] is None:
             return None
-        noises = [self._noise[name][self._is_near_target(x)] for x in (before, after)]
+        noises = [_at_least(self._noise[name].near(x)) for x in (before, after)]
         # Of lists, which take a third of the time of what has no length.
         then, now = (fmean([one.log for one in side]) for side in sides if side)
         # Of few events chance in counting is what matters, and it differs from set to set.
@@ -177,6 +158,10 @@ class Quantities:
             return sum(one >= _SHOWN for one in apart) > len(logs) / 2
 
         return show(after, before, 1) and show(before, after, -1)
+
+
+def _noise_of(sets: Iterable[Sequence[Quantity]]) -> Noise | None:
+    return pooled_noise([x.log for x in trials] for trials in sets)
 
 
 def _at_least(noise: Noise) -> Noise:

@@ -10,12 +10,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pgdrag.designs._sides import NoiseOfSides
 from pgdrag.designs._subsets import Changes, Observed, Request
 from pgdrag.findings.quantities import Quantity
 from pgdrag.findings.readings import Reading, log_rate, stalled_time_s
 from pgdrag.model import Outcome
 from pgdrag.stats.distributions import f_quantile
-from pgdrag.stats.noise import Noise, noise_by_side, pooled_noise
+from pgdrag.stats.noise import Noise, pooled_noise
 
 REFERENCE: Changes = frozenset()
 
@@ -69,9 +70,6 @@ _UNKNOWN = TrialNoise(_SD_UNKNOWN, 1)
 class SetTrials:
     """The trials of one length, by set of changes.
 
-    A set with most of the changes is as noisy as the target, any other one as the reference: a server that crawls
-    waits for something else than one that runs.
-
     Args:
         changes: how many there are.
     """
@@ -81,7 +79,7 @@ class SetTrials:
         self._readings: dict[Changes, list[Reading]] = {}
         self._failures: dict[Changes, list[Outcome]] = {}
         self._quantities: dict[Changes, list[Mapping[str, Quantity]]] = {}
-        self._noise: tuple[TrialNoise, TrialNoise] | None = None
+        self._noise: NoiseOfSides[TrialNoise] | None = None
         self._values: dict[Changes, Value] = {}
 
     def add(self, one: Observed) -> None:
@@ -122,19 +120,8 @@ class SetTrials:
     def noise(self, changes: Changes) -> TrialNoise:
         """Return the noise between trials of one set, pooled over the sets that are as noisy as this one."""
         if self._noise is None:
-            self._noise = self._noises(self._readings)
-        return self._noise[self._is_near_target(changes)]
-
-    def _is_near_target(self, changes: Changes) -> bool:
-        return len(changes) > self._most
-
-    def _noises(self, sets: Mapping[Changes, list[Reading]]) -> tuple[TrialNoise, TrialNoise]:
-        """Return the noise near the reference, and near the target."""
-        reference, target = (
-            _noise_of(one for key, one in sets.items() if self._is_near_target(key) is is_near)
-            for is_near in (False, True)
-        )
-        return noise_by_side((reference, target), _noise_of(sets.values()) or _UNKNOWN)
+            self._noise = NoiseOfSides.of(self._readings, self._most, _noise_of)
+        return _UNKNOWN if self._noise is None else self._noise.near(changes)
 
     def value(self, changes: Changes) -> Value | None:
         """Return the mean over the trials of a set; None where none has a number."""
@@ -152,9 +139,10 @@ class SetTrials:
             # Of a set that is noisier than the others, its own trials give the variance.
             own = sum((one.log_per_s - center) ** 2 for one in readings) / (count - 1)
             rest = {key: one for key, one in self._readings.items() if key != changes}
-            others = self._noises(rest)[self._is_near_target(changes)]
-            expected = sum(others.variance(one.log_se) for one in readings) / count
-            if own > expected * f_quantile(1 - _UNSTEADY, count - 1, others.dof):
+            others = NoiseOfSides.of(rest, self._most, _noise_of)
+            usual = _UNKNOWN if others is None else others.near(changes)
+            expected = sum(usual.variance(one.log_se) for one in readings) / count
+            if own > expected * f_quantile(1 - _UNSTEADY, count - 1, usual.dof):
                 variance = max(variance, own)
         self._values[changes] = Value(center, variance / count, is_bound, count, noise.dof)
         return self._values[changes]

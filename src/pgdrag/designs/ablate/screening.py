@@ -307,13 +307,12 @@ class Screening:
 
     def _confirm(self, side: Side) -> Iterator[Request]:
         """Try groups once more whose difference may be chance: to divide one costs a trial for each change."""
-        moves = self._moves()
         doubtful = [
             group
-            for group in self._active(side)
+            for group, moved in self._active(side).items()
             if len(group) > 1
+            and not moved
             and self._count(side, group) == 1
-            and not moves[side, group]
             and (found := self._effect(*self._ends_of(side, group))) is not None
             and found.p_value > _SURE_P
         ]
@@ -342,8 +341,8 @@ class Screening:
         is_enough = self.trials.count(REFERENCE) >= _CONTROLS and len(sets) < _SETS_PER_BLOCK / 2
         yield from self._ask([*([] if is_enough else self._ends), *sets] if sets else [])
 
-    def _active(self, side: Side) -> list[Changes]:
-        """Return the groups that seem to make a difference on this side, or have no number."""
+    def _active(self, side: Side) -> dict[Changes, tuple[Move, ...]]:
+        """Return the groups that seem to make a difference on this side, or have no number, and what each moves."""
         moves = self._moves()
 
         def is_active(group: Changes) -> bool:
@@ -356,7 +355,7 @@ class Screening:
                 return abs(found.center) >= self._parameters.log_threshold
             return found.p_value < _MOVER_P and bool(moves[side, group])
 
-        return list(filter(is_active, self._groups[side]))
+        return {group: moves[side, group] for group in self._groups[side] if is_active(group)}
 
     def _moves(self) -> dict[tuple[Side, Changes], tuple[Move, ...]]:
         """Return the quantities of the whole's fingerprint that each group moves on each side."""
