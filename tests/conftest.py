@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from in_process import libpq_variables
 from pgdrag.host.undo import UNDO_VARIABLE, UndoJournal
 
 # An example that takes long on a busy machine has found nothing.
@@ -48,9 +49,8 @@ def old_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def no_libpq_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of this environment names a server, or how to connect to one."""
-    for name in os.environ:
-        if name.startswith("PG") and not name.startswith("PGDRAG_"):
-            monkeypatch.delenv(name)
+    for name in libpq_variables():
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture

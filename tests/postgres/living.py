@@ -20,9 +20,14 @@ def is_alive(pid: int) -> bool:
 
 def memory_maps(pid: int, data_directory: Path) -> list[str]:
     """What a process of a server has mapped, a line each: seen as its user, as root of a container may not see it."""
-    place = data_directory.stat()
-    with seeing_as(ServerUser("", place.st_uid, place.st_gid)):
+    with seeing_as(owner_of(data_directory)):
         return Path(f"/proc/{pid}/maps").read_text().splitlines()
+
+
+def owner_of(path: Path) -> ServerUser:
+    """The user whose a file is, as whom its processes can be seen."""
+    found = path.stat()
+    return ServerUser("", found.st_uid, found.st_gid)
 
 
 def reload(cluster: Cluster) -> None:

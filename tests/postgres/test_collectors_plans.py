@@ -110,7 +110,7 @@ def test_a_treatments_own_costs_decide(running: Callable[..., Cluster]) -> None:
 
 
 @newest
-def test_jit_is_told(running: Callable[..., Cluster]) -> None:
+def test_a_plan_says_whether_it_is_compiled(running: Callable[..., Cluster]) -> None:
     cluster = running(jit="on", jit_above_cost="0")
     make_table(cluster)
     (plan,) = plans_of(cluster, READ)

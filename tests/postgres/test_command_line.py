@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 from commands import TIMEOUT_S, heard, outcome, start
+from living import owner_of
 
 from in_process import OURS, pgdrag
 from pgdrag.host.machine_lock import MACHINE_VARIABLE, measuring_alone
 from pgdrag.host.process_sight import seeing_as
-from pgdrag.host.server_user import ServerUser
 
 EXPERIMENT = """
 pgdrag = 1
@@ -141,9 +141,9 @@ def as_each_owner(paths: Iterable[Path]) -> Iterator[None]:
     owners = set()
     for path in paths:
         with contextlib.suppress(OSError):
-            owners.add((path.stat().st_uid, path.stat().st_gid))
-    for uid, gid in owners:
-        with seeing_as(ServerUser("", uid, gid)):
+            owners.add(owner_of(path))
+    for owner in owners:
+        with seeing_as(owner):
             yield
 
 

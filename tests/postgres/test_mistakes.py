@@ -220,12 +220,13 @@ MISTAKES = {
 
 @pytest.fixture
 def desk(
-    tmp_path: Path, scratch: Scratch, binaries: Binaries, monkeypatch: pytest.MonkeyPatch
+    no_libpq_environment: None,
+    tmp_path: Path,
+    scratch: Scratch,
+    binaries: Binaries,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Path]:
     """A directory with a few files, a journal with a run, and another pgdrag that measures."""
-    for name in os.environ:
-        if name.startswith("PG") and not name.startswith("PGDRAG_"):
-            monkeypatch.delenv(name)
     places = {"PGDRAG_SCRATCH": scratch.root, "PGDRAG_HOME": tmp_path / "home"}
     machine = {"PGDRAG_MACHINE": f"mistakes-{os.getpid()}", "COLUMNS": "100", "HOME": tmp_path}
     for name, value in (places | machine).items():

@@ -380,7 +380,7 @@ class EveryRung(Design):
 
 
 def _decided_by_count(found: CompareFinding) -> CompareFinding:
-    """Return a headline as decided by the exact interval of its counts, which leaves no doubt."""
+    """Return the headline as one that the exact interval of its counts decides."""
     if found.slowdown is None or found.verdict is not Verdict.INCONCLUSIVE:
         return found
     shown = found.slowdown
