@@ -17,6 +17,7 @@ from typing import Self
 import pytest
 
 _SSL_REQUEST = bytes([0, 0, 0, 8, 4, 210, 22, 47])
+_CANCEL_REQUEST = bytes([0, 0, 0, 16, 4, 210, 22, 46])
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Front:
     Attributes:
         socket: of PostgreSQL.
         context: with which it speaks TLS; None: it refuses TLS, as somebody would who strips it.
-        encrypted, plain: the sessions that have begun so.
+        encrypted, plain: the sessions that have begun so; a request to cancel is none.
     """
 
     socket: Path
@@ -97,9 +98,11 @@ class Front:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # A client that leaves in the middle of it is no mistake of this server's.
         with contextlib.suppress(OSError, EOFError, asyncio.CancelledError):
-            first = b"" if self.is_direct else await self._begin(reader, writer)
-            self.encrypted += writer.get_extra_info("ssl_object") is not None
-            self.plain += writer.get_extra_info("ssl_object") is None
+            first = await (reader.readexactly(8) if self.is_direct else self._begin(reader, writer))
+            if first != _CANCEL_REQUEST:
+                is_encrypted = writer.get_extra_info("ssl_object") is not None
+                self.encrypted += is_encrypted
+                self.plain += not is_encrypted
             there, back = await asyncio.open_unix_connection(self.socket)
             back.write(first)
             await asyncio.gather(_pump(reader, back), _pump(there, writer))
@@ -110,10 +113,9 @@ class Front:
             return first
         writer.write(b"N" if self.context is None else b"S")
         await writer.drain()
-        if self.context is None:
-            return await reader.readexactly(8)
-        await writer.start_tls(self.context)
-        return b""
+        if self.context is not None:
+            await writer.start_tls(self.context)
+        return await reader.readexactly(8)
 
 
 async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
