@@ -21,7 +21,7 @@ import pytest
 from pgdrag.cli import load_command
 from pgdrag.cli.options import LONGEST_WAIT_S
 from pgdrag.errors import UsageError
-from pgdrag.host import machine_lock
+from pgdrag.host import machine_lock, process_alive
 from pgdrag.host.kernel_lock import KernelLock
 from pgdrag.host.machine_lock import MACHINE_VARIABLE, measuring_alone
 from pgdrag.host.trusted_path import user_name
@@ -68,6 +68,34 @@ def test_who_waits_is_told_for_whom_once_and_goes_on_when_that_one_ends(
     with measuring_alone(60, tell):
         assert holder.wait(60) == 0
     assert told == [f"Waiting up to 1 min for process {holder.pid}, pgdrag bench a.conf."]
+
+
+def test_whom_proc_hides_is_named_however_often_it_is_asked_for(
+    holder: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a process that has changed its user, /proc shows nothing to one without CAP_SYS_PTRACE."""
+    monkeypatch.setattr(process_alive, "stat_fields", lambda _: None)
+    # More often than there is room for in its queue.
+    monkeypatch.setattr(process_alive, "_POLL_S", 0.0001)
+    monkeypatch.setattr(process_alive, "_FORKED_CHILD_S", 0.5)
+    told: list[str] = []
+    with (
+        pytest.raises(UsageError, match=f"process {holder.pid}, "),
+        measuring_alone(2, told.append),
+    ):
+        pass
+    assert told == [f"Waiting up to 2 s for process {holder.pid}, pgdrag bench a.conf."]
+
+
+def test_waiting_for_a_process_in_another_container_is_announced(
+    holder: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_lock, "_listener", lambda: None)
+    monkeypatch.setattr(process_alive, "_FORKED_CHILD_S", 0.1)
+    told: list[str] = []
+    with pytest.raises(UsageError, match="cannot be seen"), measuring_alone(0.3, told.append):
+        pass
+    assert told == ["Waiting up to 300 ms for a process that cannot be seen from here."]
 
 
 def test_it_waits_no_longer_than_it_was_told(holder: subprocess.Popen[str]) -> None:

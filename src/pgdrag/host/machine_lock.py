@@ -24,6 +24,8 @@ from pgdrag.units import format_duration
 MACHINE_VARIABLE = "PGDRAG_MACHINE"
 
 _POLL_S = 0.2
+_ASK_EVERY_S = 5.0
+_UNSEEN = "a process that cannot be seen from here"
 _PLAIN = re.compile(r"[\w./-]+")  # a name or a path, and no connection string
 
 
@@ -47,6 +49,29 @@ class _Process:
             return f"process {self.pid}{whose}"
         plain = takewhile(_PLAIN.fullmatch, command[at + 1 :])
         return " ".join((f"process {self.pid}{whose}, pgdrag", *plain))
+
+
+class _Holder:
+    """Who measures, asked for every few seconds: each question stays in that one's queue, which has an end."""
+
+    def __init__(self, kernel: KernelLock) -> None:
+        self._kernel = kernel
+        self._known: _Process | None = None
+        self._asked_s = 0.0
+
+    def process(self) -> _Process | None:
+        """Return it; None: it is not seen from here."""
+        if self._known is None or time.monotonic() >= self._asked_s + _ASK_EVERY_S:
+            self._asked_s = time.monotonic()
+            self._known = _listener()
+            if self._known is None and (pid := self._kernel.holder_pid()) is not None:
+                self._known = _Process(pid, uid_of(pid))
+        return self._known
+
+    def pid(self) -> int | None:
+        """Return its number."""
+        found = self.process()
+        return None if found is None else found.pid
 
 
 @contextmanager
@@ -79,26 +104,18 @@ def measuring_alone(
                 return False
             return True
 
-        def holder() -> _Process | None:
-            found = _listener()
-            pid = kernel.holder_pid() if found is None else None
-            return found if pid is None else _Process(pid, uid_of(pid))
-
-        def holder_pid() -> int | None:
-            found = holder()
-            return None if found is None else found.pid
-
+        holder = _Holder(kernel)
         deadline = time.monotonic() + wait_s
-        announced: _Process | None = None
-        while not take_over(take, holder_pid):
-            found = holder()
+        told: set[_Process | None] = set()
+        while not take_over(take, holder.pid):
+            found = holder.process()
             if time.monotonic() >= deadline:
                 raise _refusal(found, wait_s)
-            if found not in (None, announced):
-                announced = found
-                tell(f"Waiting up to {format_duration(wait_s)} for {found}.")
+            if found not in told:
+                told.add(found)
+                tell(f"Waiting up to {format_duration(wait_s)} for {found or _UNSEEN}.")
             time.sleep(_POLL_S)
-        held.listen()
+        held.listen(socket.SOMAXCONN)
         yield
 
 
@@ -110,7 +127,7 @@ def measuring_pid() -> int | None:
 
 def _refusal(found: _Process | None, wait_s: float) -> UsageError:
     after = f" after waiting for {format_duration(wait_s)}" if wait_s else ""
-    who = "a process that cannot be seen from here" if found is None else found
+    who = _UNSEEN if found is None else found
     seen = "Concurrent measurements would disturb each other."
     if found is None:
         seen += (
