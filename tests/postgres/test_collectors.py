@@ -416,6 +416,24 @@ def test_a_planner_that_abhors_indexes_does_not_reach_the_collectors(cluster: Cl
     }
 
 
+def test_a_timeout_that_passes_as_its_statement_ends_is_not_the_next_ones(
+    shared_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The treatment's own, of a millisecond: once in a thousand times the server ends the next statement by it."""
+    late = [psycopg.errors.QueryCanceled("canceling statement due to statement timeout")]
+    with shared_cluster.connect() as connection:
+        execute = connection.execute
+
+        def cancelled_once(query: str, *arguments: object, **options: object) -> psycopg.Cursor:
+            if "set_config" in query and late:
+                raise late.pop()
+            return execute(query, *arguments, **options)
+
+        monkeypatch.setattr(connection, "execute", cancelled_once)
+        assert Observer(shared_cluster, connection).query("SELECT 1") == [(1,)]
+    assert not late
+
+
 def test_the_collectors_session_cannot_write(shared_cluster: Cluster) -> None:
     with (
         shared_cluster.connect() as connection,

@@ -156,6 +156,18 @@ class Observer:
         names, rows = self._answer(sql, *parameters)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
+    def _prepare(self) -> None:
+        import psycopg
+
+        # By itself and first: the treatment's own may be too short for the rest.
+        self.connection.execute(_TIMEOUT)
+        try:
+            self.connection.execute(_SESSION)
+        except psycopg.errors.QueryCanceled:
+            # The treatment's own passed as the first statement ended, and the server then ends the next one.
+            self.connection.execute(_SESSION)
+        self._is_prepared = True
+
     def _answer(
         self, sql: LiteralString, *parameters: object, is_binary: bool = False
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -164,10 +176,7 @@ class Observer:
         try:
             with abort_after(self.connection, after_s=QUERY_TIMEOUT_S + _PATIENCE_S) as was_aborted:
                 if not self._is_prepared:
-                    # By itself and first: the treatment's own may be too short for the rest.
-                    self.connection.execute(_TIMEOUT)
-                    self.connection.execute(_SESSION)
-                    self._is_prepared = True
+                    self._prepare()
                 found = self.connection.execute(sql, parameters or None, binary=is_binary)
                 names = [column.name for column in found.description or ()]
                 return names, found.fetchall() if found.description else []
