@@ -31,7 +31,10 @@ def answer(published, comparison, **options):
     ("published", "comparison", "expected"),
     [
         (7.0, found(6.0, 6.5, 7.0), Answer.REPRODUCED),
-        (7.0, found(3.0, 3.2, 3.5), Answer.REPRODUCED),  # reaches half of it
+        (7.0, found(3.2, 3.6, 4.0), Answer.REPRODUCED),  # half of it
+        (7.0, found(2.7, 3.2, 3.6), Answer.PARTLY),  # only the end of the interval is
+        (7.0, found(2.0, 3.0, 9.0), Answer.REPRODUCED),  # the interval holds it
+        (42_000, found(2_700, 8_240, 25_200), Answer.PARTLY),  # wide is not near
         (7.0, found(1.5, 2.0, 2.5), Answer.PARTLY),  # slower, but by far less
         (7.0, found(30, 35, 40), Answer.PARTLY),  # slower, by far more
         (7.0, found(0.3, 0.4, 0.5), Answer.NOT_REPRODUCED),  # the opposite
@@ -43,7 +46,7 @@ def answer(published, comparison, **options):
         (0.6, found(0.5, 0.55, 0.7), Answer.REPRODUCED),  # a gain, and a gain here
         (0.6, found(1.5, 1.6, 1.7), Answer.NOT_REPRODUCED),
         (0.6, found(0.93, 0.95, 0.97), Answer.PARTLY),  # 5 % of 67 %
-        (1.65, found(1.2, 1.25, 1.3), Answer.REPRODUCED),  # half of its logarithm
+        (1.65, found(1.2, 1.3, 1.4), Answer.REPRODUCED),  # half of its logarithm
         (1.65, found(1.2, 1.22, 1.25), Answer.PARTLY),
         (1.65, found(2.8, 2.9, 3.0), Answer.PARTLY),
         (1.0, found(0.99, 1.0, 1.01, equivalent=True), Answer.REPRODUCED),  # no change claimed

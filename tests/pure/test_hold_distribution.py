@@ -46,7 +46,7 @@ FOUND = HoldDistribution(
             seen=70, per_hour=90.0, longer_than=((1.0, 0.25), (5.0, 0.0)), applications={"a b": 3}
         ),
         HolderKind.SLOT: KindOfHolds(seen=1, per_hour=0.0, begin_unknown=1),
-        "cursor": KindOfHolds(seen=10, per_hour=10.0, longer_than=((60.0, 0.0),)),
+        HolderKind.CURSOR: KindOfHolds(seen=10, per_hour=10.0, longer_than=((60.0, 0.0),)),
     },
     gaps=((10.0, 0.5), (70.0, 0.0)),
     at_once={"0": 0.75, "1": 0.25},

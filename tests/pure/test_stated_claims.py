@@ -22,8 +22,9 @@ from pgdrag.findings.find import find
 from pgdrag.model import Claim, Outcome, Source
 from pgdrag.model.claims import Answer, StatedClaim, StoredClaim, UnknownClaim, all_claims
 from pgdrag.model.measurement import Counts
-from pgdrag.report.document import Note
+from pgdrag.report.document import Note, Table
 from pgdrag.report.sections.answer import AnswerSection
+from pgdrag.report.sections.claims import ClaimsSection
 from pgdrag.testing.conformance_claims import ClaimConformance
 
 R, P, N, UNSURE, U = (
@@ -350,3 +351,16 @@ def test_a_window_of_the_load_is_enough_before_anything_ran():
     run = run_of([rung("A0"), rung("A1", added=EIGHT)], [], status="running")
     one = answered(run, of_hits(value=0.7, after_s=LOAD.measure_s))
     assert (one.answer, one.why) == (Answer.NOT_RUN, "A1: not run yet")
+
+
+def test_a_run_ends_with_what_it_can_answer_and_shows_the_rest_on_request():
+    headline = SlowdownClaim(text="42 times slower", headline=True, at="A1", than="A0", times=42)
+    found, _ = stated(ladder(), headline, of_hits(value=0.7, after_s=3600.0), sources=["a talk"])
+    end, whole = (blocks(found) for blocks in (ClaimsSection().ending, ClaimsSection().brief))
+    shown, everything = (
+        [row[1].text for block in part if isinstance(block, Table) for row in block.rows]
+        for part in (end, whole)
+    )
+    assert shown == ["42 times slower"]
+    assert len(everything) == 2
+    assert "1 untestable here" in end[0].text

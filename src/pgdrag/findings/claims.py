@@ -24,7 +24,7 @@ from pgdrag.model import OPERATIONAL_SPEED, Claim
 from pgdrag.stats.linear_model import Fit, fit
 from pgdrag.stats.rates import TrialRate
 
-SAME_SIZE = 2.0  # published and found agree where our interval reaches published ÷ 2 … × 2
+SAME_SIZE = 2.0  # published and found agree from published ÷ 2 to published × 2
 THROUGHPUT = "throughput"
 NO_CHANGE = 1.02  # a published ratio nearer to 1 than this claims that nothing changes
 
@@ -73,8 +73,8 @@ def _answer(
     *inconclusive*: our interval includes 1, and could hold the published effect as well.
     *not reproduced*: the opposite direction; or no effect where the published one lies outside our
     interval and would have been seen.
-    *reproduced*: the same direction, and our interval reaches the published ratio within a factor
-    of two either way. *partly*: the same direction, another size.
+    *reproduced*: the same direction, and our interval holds the published ratio, or our estimate is
+    within a factor of two of it. *partly*: the same direction, another size.
     """
     if published is None:
         return None
@@ -124,11 +124,21 @@ def judged(published: float, comparison: Comparison) -> tuple[Answer, str]:
         return Answer.INCONCLUSIVE, f"inconclusive; {detectable}"
     if (found.low > 1) != (published > 1):
         return Answer.NOT_REPRODUCED, f"{verdict.value} here, the opposite direction"
-    if not _reaches(found, published):
-        return Answer.PARTLY, "same direction, different size"
-    if math.isinf(found.center) and found.low < published / SAME_SIZE:
-        return Answer.PARTLY, "same direction; nothing committed, so the size is only a bound"
+    if other := _other_size(found, published):
+        return Answer.PARTLY, f"same direction{other}"
     return Answer.REPRODUCED, "same direction, and within a factor of 2"
+
+
+def _other_size(found: Interval, published: float) -> str:
+    """Return why an interval in the published direction does not tell of the published size; "" where it does."""
+    if not _reaches(found, published):
+        return ", different size"
+    if math.isinf(found.center):
+        is_bound = found.low < published / SAME_SIZE
+        return "; nothing committed, so the size is only a bound" if is_bound else ""
+    estimate = replace(found, low=found.center, high=found.center)
+    is_held = found.low <= published <= found.high
+    return "" if is_held or _reaches(estimate, published) else ", different size by the estimate"
 
 
 def _reaches(found: Interval, published: float) -> bool:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from pgdrag.english import as_sentence, listed
 from pgdrag.findings.claim_kinds.analysis import AnsweredClaim, StatedClaims
 from pgdrag.findings.every_claim import counted_answers, every_claim
-from pgdrag.findings.values import Findings
+from pgdrag.findings.values import Answer, Findings
 from pgdrag.report.cells import answer_tone, answer_words, found_cell
 from pgdrag.report.document import Block, Cell, Paragraph, Table, Tone, table_of
 from pgdrag.report.sections import Section
+
+_UNANSWERED = (Answer.UNTESTABLE, Answer.NOT_RUN)
 
 
 class ClaimsSection(Section):
@@ -35,18 +37,26 @@ class ClaimsSection(Section):
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return those that the experiment states; the rates of rungs stand in their own table."""
-        stated = findings.get(StatedClaims)
-        if stated is None:
-            return ()
-        words = as_sentence(counted_answers(every_claim(findings)))
-        return (Paragraph(words, Tone.MUTED), _table(findings, stated.claims))
+        return _stated(findings, is_ending=False)
 
     def ending(self, findings: Findings) -> Sequence[Block]:
-        """Return the same."""
-        return self.brief(findings)
+        """Return of these the ones that can be answered here."""
+        return _stated(findings, is_ending=True)
 
 
-def _table(findings: Findings, claims: Sequence[AnsweredClaim]) -> Table:
+def _stated(findings: Findings, *, is_ending: bool) -> Sequence[Block]:
+    stated = findings.get(StatedClaims)
+    if stated is None:
+        return ()
+    words = as_sentence(counted_answers(every_claim(findings)))
+    claims = [x for x in stated.claims if not (is_ending and x.answer in _UNANSWERED)]
+    table = [_table(findings, claims, has_sources=not is_ending)] if claims else []
+    return (Paragraph(words, Tone.MUTED), *table)
+
+
+def _table(
+    findings: Findings, claims: Sequence[AnsweredClaim], *, has_sources: bool = True
+) -> Table:
     study = findings.run.study
     columns: dict[str, Callable[[AnsweredClaim], Cell | str]] = {
         findings.noun_heading: _of_rungs,
@@ -54,7 +64,7 @@ def _table(findings: Findings, claims: Sequence[AnsweredClaim]) -> Table:
         "Found": found_cell,
         "Answer": lambda x: Cell(answer_words(x.answer), tone=answer_tone(x.answer)),
     }
-    if study.sources:
+    if study.sources and has_sources:
         columns["Source"] = lambda x: study.sources.get(x.source, study.source).words
     return table_of("Every published figure and its answer", claims, columns)
 
