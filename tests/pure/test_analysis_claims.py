@@ -61,6 +61,12 @@ def test_each_answer(published, comparison, expected):
     assert answer(published, comparison).answer is expected
 
 
+def test_a_wide_interval_that_holds_the_published_size_says_so():
+    assert answer(7.0, found(2.0, 3.0, 9.0)).why.endswith(
+        "same direction, and the interval holds it"
+    )
+
+
 def test_why_states_both_numbers_and_what_would_have_been_seen():
     why = answer(7.0, found(0.9, 1.0, 1.11, detectable=1.9)).why
     assert why == (

@@ -124,21 +124,23 @@ def judged(published: float, comparison: Comparison) -> tuple[Answer, str]:
         return Answer.INCONCLUSIVE, f"inconclusive; {detectable}"
     if (found.low > 1) != (published > 1):
         return Answer.NOT_REPRODUCED, f"{verdict.value} here, the opposite direction"
-    if other := _other_size(found, published):
-        return Answer.PARTLY, f"same direction{other}"
-    return Answer.REPRODUCED, "same direction, and within a factor of 2"
+    is_same, how = _same_size(found, published)
+    return Answer.REPRODUCED if is_same else Answer.PARTLY, f"same direction{how}"
 
 
-def _other_size(found: Interval, published: float) -> str:
-    """Return why an interval in the published direction does not tell of the published size; "" where it does."""
+def _same_size(found: Interval, published: float) -> tuple[bool, str]:
+    """Tell whether an interval in the published direction has the published size, and why, in words."""
     if not _reaches(found, published):
-        return ", different size"
+        return False, ", different size"
     if math.isinf(found.center):
-        is_bound = found.low < published / SAME_SIZE
-        return "; nothing committed, so the size is only a bound" if is_bound else ""
-    estimate = replace(found, low=found.center, high=found.center)
-    is_held = found.low <= published <= found.high
-    return "" if is_held or _reaches(estimate, published) else ", different size by the estimate"
+        if found.low < published / SAME_SIZE:
+            return False, "; nothing committed, so the size is only a bound"
+        return True, ", and within a factor of 2"
+    if _reaches(replace(found, low=found.center, high=found.center), published):
+        return True, ", and within a factor of 2"
+    if found.low <= published <= found.high:
+        return True, ", and the interval holds it"
+    return False, ", different size by the estimate"
 
 
 def _reaches(found: Interval, published: float) -> bool:

@@ -55,24 +55,19 @@ def _of_order(findings: Findings, order: tuple[str, ...]) -> AnsweredClaim:
     ordering = findings.get(OrderingFinding)
     rungs = {one.rung.name: one for one in findings.rungs}
     source = rungs[order[0]].rung.claim.source
+    text = f"the order at {format_duration(AT_S)}: {listed(list(order))}"
     if ordering is None:
         unrun = [name for name in order if not rungs[name].trials]
         why = _not_run(unrun, rungs) if unrun else "fewer than two have a window long enough"
         answer = Answer.NOT_RUN if unrun else Answer.UNTESTABLE
-        return AnsweredClaim(
-            "order", "order", _order_words(AT_S, order), order, source, False, answer, "", why
-        )
-    names = tuple(rung.name for rung in ordering.rungs)
+        return AnsweredClaim("order", "order", text, order, source, False, answer, "", why)
+    compared = listed([rung.name for rung in ordering.rungs])
     found = (
+        f"{compared} at {format_duration(round(ordering.at_s))}: "
         f"{len(ordering.same)} pairs in this order, {len(ordering.opposite)} in the opposite one, "
         f"{len(ordering.undecided)} not significantly different"
     )
-    text = _order_words(ordering.at_s, names)
-    return AnsweredClaim("order", "order", text, names, source, False, ordering.answer, found, "")
-
-
-def _order_words(at_s: float, names: Sequence[str]) -> str:
-    return f"the order at {format_duration(round(at_s))}: {listed(list(names))}"
+    return AnsweredClaim("order", "order", text, order, source, False, ordering.answer, found, "")
 
 
 def _not_run(names: Sequence[str], rungs: Mapping[str, TreatmentFinding]) -> str:

@@ -329,7 +329,7 @@ _SHARE = (
     "the rungs: a rung can look harmless because an earlier one already did the damage."
 )
 _CLAIMS = {
-    Answer.REPRODUCED: "Same direction, and the published ratio is within a factor of two of our interval (under 4×, of its logarithm).",
+    Answer.REPRODUCED: "Same direction, and the estimate is within a factor of two of the published ratio (under 4×, of its logarithm), or the interval holds it.",
     Answer.PARTLY: "Same direction, different size.",
     Answer.NOT_REPRODUCED: "Opposite direction, or no effect although these trials can detect the published one.",
     Answer.INCONCLUSIVE: "More or longer trials are needed.",
