@@ -2,7 +2,8 @@
 
 A place begins with a comment such as `<!-- claims of slow-42k at standard -->` and ends with `<!-- end -->`: a part of
 the newest complete run of that experiment at that scale. A part is a section of the report by its name, "answer" for the
-answer alone, or "run" for what was run, where and when. Pictures are written beside the page. All else is written by hand.
+answer alone, or "run" for what was run, where and when. Where this machine has no such run, what another one found stays.
+Pictures are written beside the page. All else is written by hand.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pgdrag.report.standalone import standalone
 from pgdrag.units import format_bytes, format_duration
 
 PAGES = Path(__file__).parents[1] / "docs/studies"
-PLACE = re.compile(r"(<!-- ([\w-]+) of ([\w-]+) at ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+PLACE = re.compile(r"(<!-- ([\w-]+) of ([\w-]+) at ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _PICTURES = "images"
 
 
@@ -45,10 +46,12 @@ def filled(
     """
 
     def place(found: re.Match[str]) -> str:
-        begin, part, experiment, scale, end = found.groups()
+        begin, part, experiment, scale, before, end = found.groups()
         findings = find(experiment, scale)
         if findings is not None:
             body = _body(part, findings, keep) or "Nothing of this was found."
+        elif before.strip():
+            return found[0]
         else:
             is_first = part == "run"
             body = f"*Not run yet:* `pgdrag run {experiment} --scale {scale}`" if is_first else ""

@@ -55,8 +55,14 @@ def test_marked_places_are_written_again_and_nothing_else() -> None:
     assert kept != before
 
 
-def test_a_run_that_was_not_made_is_named_once_with_its_command() -> None:
+def test_what_another_machine_found_stays_where_this_one_has_no_run() -> None:
     page = filled(PAGE, lambda *_: None, lambda *_: pytest.fail("a picture of nothing"))
+    assert page == PAGE
+
+
+def test_a_run_that_was_not_made_is_named_once_with_its_command() -> None:
+    never = PAGE.replace("old\n", "")
+    page = filled(never, lambda *_: None, lambda *_: pytest.fail("a picture of nothing"))
     assert page.count("Not run yet") == 1
     assert "`pgdrag run study --scale standard`" in page
     assert "old" not in page
