@@ -143,7 +143,7 @@ def boundary(
         typer.Option(
             "--max",
             metavar="VALUE",
-            help="Largest value to try (default: the setting's maximum; for memory, a quarter of RAM)",
+            help="Largest value to try (default: the setting's maximum; for memory, a quarter of what is allowed here)",
         ),
     ] = None,
     ratio: Annotated[
@@ -177,10 +177,10 @@ def boundary(
 
 
 def _largest(setting: Setting) -> str | None:
-    """Return a quarter of RAM if the setting is an amount of memory, else None: the setting's maximum."""
-    import psutil
+    """Return a quarter of the memory allowed here if the setting is an amount of memory, else None: the setting's maximum."""
+    from pgdrag.host.allowance import allowance
 
     if not (setting.unit or "").endswith("B"):
         return None
-    own_mb = psutil.virtual_memory().total // 4 // 2**20
+    own_mb = allowance().memory_bytes // 4 // 2**20
     return f"{2 ** (own_mb.bit_length() - 1)}MB"

@@ -1,0 +1,58 @@
+"""How much memory and how many processors may this process use?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from pgdrag.host.control_groups import LIMITS, MAX, PROC, hierarchies, hierarchy_with
+from pgdrag.units import parse_bytes
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What a process may use of its machine.
+
+    Attributes:
+        memory_bytes: physical memory, or less where a control group limits it.
+        processors: that it may run on, or fewer where a control group limits their time: 1.5.
+    """
+
+    memory_bytes: int
+    processors: float
+
+
+def allowance(proc: Path = PROC) -> Allowance:
+    """Return what this process may use: the least of the machine, its affinity and its control groups.
+
+    Args:
+        proc: names the mounts of the control groups (self/mountinfo) and this process's own (self/cgroup).
+    """
+    memory = [parse_bytes(text) for text in _limits("memory.max", proc)]
+    shares = [text.split() for text in _limits("cpu.max", proc)]
+    processors = [int(quota) / int(period) for quota, period in shares if quota != MAX]
+    return Allowance(
+        min([psutil.virtual_memory().total, *memory]),
+        min([float(len(os.sched_getaffinity(0))), *processors]),
+    )
+
+
+def _limits(name: str, proc: Path) -> Iterator[str]:
+    """Yield what this process's group and those around it set, as version 2 writes it."""
+    limit = LIMITS[name]
+    tree = hierarchy_with(limit.controller, hierarchies(proc))
+    if tree is None:
+        return
+    # A group that cannot be seen from here lies below what can.
+    own = tree.group_of("self", proc) or tree.top
+    for group in (own, *own.parents):
+        if group.is_relative_to(tree.top):
+            with suppress(OSError):  # the root group of version 2 has no limits
+                shown = limit.parse(MAX).shown(group, tree.version, "")
+                if shown != MAX:
+                    yield shown
