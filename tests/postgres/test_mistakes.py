@@ -121,6 +121,14 @@ MISTAKES = {
         pgdrag boundary shared_buffers --max 10TB
         pgdrag boundary work_mem --ratio 1
         pgdrag boundary shared_buffers=1GB
+        pgdrag search
+        pgdrag search --maximize --minimize
+        pgdrag search --maximize --objective speed
+        pgdrag search --maximize --settings work_mem,shared_bufers
+        pgdrag search --maximize --settings fsync
+        pgdrag search --maximize --settings shared_buffers --no-restart
+        pgdrag search --maximize --commit-within soon
+        pgdrag search --maximize --trials 2
     """,
     "Workload, time and answer": """
         pgdrag compare old.conf new.conf --workload tpch

@@ -150,6 +150,7 @@ def test_a_dry_run_tells_all_waits_for_nobody_and_leaves_nothing(
         ("ablate", "fsync=off,jit=off"),
         ("bisect", "default", "fsync=off,jit=off"),
         ("boundary", "work_mem", "--max", "1MB"),
+        ("search", "--maximize"),
         ("calibrate",),
     ):
         status, out, err = pgdrag(*question, *LOAD, "--dry-run", **places)

@@ -138,7 +138,8 @@ def test_a_run_from_before_what_is_obvious_ended_pairs_goes_on_as_it_began(tmp_p
 def test_summaries_of_scales_promise_no_replicates_where_pairs_come_first() -> None:
     for experiment in shipped_experiments().values():
         for scale, words in experiment.scales.items():
-            if make_design(experiment.study(scale)).plan():
+            study = experiment.study(scale)
+            if study.replicates > 1 and make_design(study).plan():
                 assert "as many trials as" in words, (experiment.name, scale)
 
 

@@ -25,6 +25,7 @@ COMMANDS = {
     "bisect": ("changes:bisect", "Find the few settings that make GOOD as slow as BAD"),
     "screen": ("changes:screen", "Screen many settings for main effects in few trials"),
     "boundary": ("changes:boundary", "Find the smallest value of a setting that still works"),
+    "search": ("search:search", "Find the fastest or the slowest configuration"),
     "calibrate": ("compare:calibrate", "Measure this machine's noise or the collectors' cost"),
     "resume": ("run:resume", "Resume a run that was interrupted, killed or stopped"),
     "runs": ("runs:runs", "List all runs, newest first"),

@@ -81,7 +81,8 @@ def explain(
 def report(
     run: RunName = "last",
     format: Annotated[  # noqa: A002 -- the option's name is --format
-        Literal["html", "markdown", "json", "terminal"], typer.Option(help="Format of the report")
+        Literal["html", "markdown", "json", "terminal", "conf"],
+        typer.Option(help="Format of the report; conf: the configuration that a search found"),
     ] = "html",
     output: Annotated[
         Path | None,
@@ -96,6 +97,7 @@ def report(
 ) -> None:
     """Write the report of a run again, in any format."""
     from pgdrag.cli.findings import write_report
+    from pgdrag.cli.found_conf import found_conf
     from pgdrag.cli.place import refuse_unwritable, report_path
     from pgdrag.report.html import render_html
     from pgdrag.report.json import render_json
@@ -114,6 +116,7 @@ def report(
         "markdown": render_markdown,
         "json": render_json,
         "terminal": terminal_text,
+        "conf": found_conf,
     }[format]
     if output is None and format == "html":
         output = report_path(findings.run.run_id)

@@ -16,9 +16,11 @@ from pgdrag.experiment.arms import Arm
 from pgdrag.experiment.consent import study_programs
 from pgdrag.experiment.formats import Place
 from pgdrag.experiment.mistakes import error_of_places
+from pgdrag.experiment.search_space import with_server_space
 from pgdrag.factors import Here, Phase, Problem, all_factors, is_of, levels_of
 from pgdrag.factors.treated_workload import workload_of
 from pgdrag.findings.levels import overrides
+from pgdrag.host.allowance import allowance
 from pgdrag.model import Level, Study, Treatment
 from pgdrag.model.design import make_design
 from pgdrag.model.program import Program
@@ -156,7 +158,9 @@ def check_experiment(
     written = {level for study in studies for level in _levels(study)}
     levels = sorted(written, key=lambda level: (experiment.location(level)[1], level))
     problems = sorted(_problems(studies, here), key=lambda problem: levels.index(problem.level))
-    scales = tuple(_scale(study, here) for study in studies)
+    scales = tuple(
+        _scale(with_server_space(study, here.settings, allowance()), here) for study in studies
+    )
     return Checked(
         experiment=experiment.name,
         title=experiment.title,

@@ -16,6 +16,7 @@ from pgdrag.errors import UsageError
 from pgdrag.experiment import Experiment
 from pgdrag.experiment.arms import Arm, categories, two_labels
 from pgdrag.experiment.differences import Difference, differences, left_out_words
+from pgdrag.experiment.search_space import SearchSpace
 from pgdrag.factors import Phase, Problem, is_of
 from pgdrag.factors.treated_workload import level_problems, workload_of
 from pgdrag.model import Instrument, Rung, Source, Study, Treatment, WorkloadSpec
@@ -299,6 +300,30 @@ def boundary(
         question=f"How small may {setting.name} be, and beyond which value does more of it gain nothing?",
         rungs=(rung,),
         parameters={**parameters, "setting": setting.name, "values": list(values)},
+        notes=base.notes,
+    )
+
+
+def search(
+    space: SearchSpace, base: Arm, under: Conditions, parameters: Mapping[str, object]
+) -> Study:
+    """Return the study that looks for the best configuration of a space.
+
+    Args:
+        parameters: of the design, but for its dimensions; "goal" is "maximize" or "minimize".
+    """
+    way = "fast" if parameters["goal"] == "maximize" else "slow"
+    rung = Rung(base.label, _title(base), base.treatment)
+    return under.study(
+        "search",
+        design="search",
+        title=f"How {way} can {base.label} go?",
+        question=f"Which settings make {base.label} as {way} as it can be, and how few of them do?",
+        rungs=(rung,),
+        parameters={
+            **parameters,
+            "dimensions": [one.model_dump() for one in space.dimensions],
+        },
         notes=base.notes,
     )
 

@@ -126,6 +126,23 @@ class LeastWorking:
 
 
 @dataclass(frozen=True)
+class FoundConfiguration:
+    """A configuration that a run recommends.
+
+    Attributes:
+        settings: by name, as postgresql.conf takes them.
+        others: levels that are no settings, in words.
+        comments: by name, what a line brings here.
+        header: lines to stand above it.
+    """
+
+    settings: Mapping[str, str]
+    others: tuple[str, ...]
+    comments: Mapping[str, str]
+    header: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class DesignFinding:
     """What only the run's design can say; each design's analysis has a subclass of its own.
 
@@ -166,6 +183,10 @@ class DesignFinding:
 
     def least_working(self, setting: str) -> LeastWorking | None:
         """Return the smallest value of a setting that works, where the design looks for it and is done."""
+        return None
+
+    def configuration(self) -> FoundConfiguration | None:
+        """Return the configuration that the run recommends, where the design looks for one and has it."""
         return None
 
     def claim_notes(self) -> tuple[str, ...]:

@@ -59,8 +59,13 @@ def quote(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-def write_conf(settings: Mapping[str, str], *, header: str = "") -> str:
+def write_conf(
+    settings: Mapping[str, str], *, header: str = "", comments: Mapping[str, str] | None = None
+) -> str:
     """Return a postgresql.conf of these settings, every value quoted, below header as a comment.
+
+    Args:
+        comments: by name, what to write above a setting's line.
 
     Raises:
         ConfError: a name or value that the server could not read back, or one setting twice.
@@ -75,6 +80,7 @@ def write_conf(settings: Mapping[str, str], *, header: str = "") -> str:
         if fold(name) in seen:
             raise ConfError(f'"{seen[fold(name)]}" and "{name}" are the same setting')
         seen[fold(name)] = name
+        lines += [f"# {line}" for line in (comments or {}).get(name, "").splitlines()]
         lines.append(f"{name} = {quote(value)}")
     return "".join(line + "\n" for line in lines)
 

@@ -1,0 +1,143 @@
+"""Response surfaces with known truth, for searches: what each value of each dimension does to the logarithm of speed.
+
+Their shapes follow what ablations and searches of this laboratory found on real servers: effects add up on the
+logarithm; few settings matter, most of them those that are known to; an effect grows with the distance from its best
+value; a start that somebody chose has little to lose and something to gain; values at the ends of what the server
+accepts may cost much; some are refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgdrag.designs.search.parameters import Dimension
+from pgdrag.designs.search.procedure import Observed, Procedure, Request
+from pgdrag.designs.search.space import Point, Space
+from pgdrag.model import Treatment
+
+KNOWN, UNKNOWN = 25, 90  # dimensions that are expected to matter, and others
+_MATTERING_KNOWN, _MATTERING_UNKNOWN = 0.35, 0.02  # share of each that can gain something
+_GAIN = 0.08  # mean log gain of one that does
+_HARMFUL, _HARM = (
+    0.25,
+    (math.log(0.08), 1.2),
+)  # share whose ends cost something, and lognormal size of that
+_RULED = 0.7  # share of the known ones that matter whose rule of thumb is near the best value
+_BLOCK_SHARE = 0.5  # of the noise: what trials of a block share
+
+
+@dataclass(frozen=True)
+class Surface:
+    """A space, and the log gain of each value of each dimension over the start."""
+
+    space: Space
+    effects: Sequence[NDArray[np.float64]]
+    is_refused: Sequence[NDArray[np.bool_]]
+
+    @property
+    def best(self) -> float:
+        """The greatest log gain that there is."""
+        return float(
+            sum(
+                np.max(np.where(no, -np.inf, one))
+                for one, no in zip(self.effects, self.is_refused, strict=True)
+            )
+        )
+
+    def gain(self, point: Point) -> float:
+        """Return the log gain of a point over the start."""
+        return float(sum(one[at] for one, at in zip(self.effects, point, strict=True)))
+
+    def runs(self, point: Point) -> bool:
+        """Tell whether the server starts with it."""
+        return not any(no[at] for no, at in zip(self.is_refused, point, strict=True))
+
+
+def surface(seed: int, *, refused: float = 0.0) -> Surface:
+    """Return a surface.
+
+    Args:
+        refused: share of the dimensions whose last value keeps the server from starting.
+    """
+    rng = np.random.default_rng(seed)
+    made = [_dimension(rng, at, is_known=at < KNOWN) for at in range(KNOWN + UNKNOWN)]
+    dimensions = tuple(one for one, _ in made)
+    nos = []
+    for one in dimensions:
+        no = np.zeros(len(one.values), dtype=bool)
+        last = len(one.values) - 1
+        if (
+            rng.random() < refused
+            and one.values.index(one.start) != last
+            and one.rule != one.values[last]
+        ):
+            no[last] = True
+        nos.append(no)
+    return Surface(Space(dimensions, Treatment("start")), [effect for _, effect in made], nos)
+
+
+def _dimension(
+    rng: np.random.Generator, at: int, *, is_known: bool
+) -> tuple[Dimension, NDArray[np.float64]]:
+    count = int(rng.integers(2, 11))
+    # Who chose the default did not choose an end that hurts.
+    start = int(rng.integers(0, count)) if count < 4 else int(rng.integers(1, count - 1))
+    place = np.arange(count) / (count - 1)
+    effect = np.zeros(count)
+    matters = rng.random() < (_MATTERING_KNOWN if is_known else _MATTERING_UNKNOWN)
+    if matters:
+        away = -(np.abs(place - rng.random()) ** rng.uniform(0.7, 2.0))
+        gain = rng.exponential(_GAIN) + 0.01
+        span = away.max() - away[start]
+        effect += away * (gain / span if span > 0.05 else gain)
+    if rng.random() < _HARMFUL:
+        end = place if rng.random() < 0.5 else 1 - place
+        beyond = np.maximum(0.0, end - max(0.6, end[start])) / 0.4
+        effect -= rng.lognormal(*_HARM) * beyond
+    effect -= effect[start]
+    rule = None
+    if matters and is_known and rng.random() < _RULED:
+        near = int(np.clip(np.argmax(effect) + rng.integers(-1, 2), 0, count - 1))
+        rule = str(near) if near != start else None
+    dimension = Dimension(
+        name=f"{'known' if is_known else 'other'}{at}",
+        values=tuple(map(str, range(count))),
+        is_ordered=count > 2,
+        start=str(start),
+        rule=rule,
+        is_expected=is_known,
+    )
+    return dimension, effect
+
+
+class Machine:
+    """Runs trials of a surface, with noise between trials and between blocks."""
+
+    def __init__(self, one: Surface, noise: float, seed: int) -> None:
+        self.surface, self.noise = one, noise
+        self.trials = 0
+        self._rng = np.random.default_rng([seed, 1])
+        self._blocks = 0
+
+    def run(self, points: Sequence[Point], *, is_brief: bool = True) -> list[Observed]:
+        """Return one block of trials."""
+        self._blocks += 1
+        self.trials += len(points)
+        shared = self._rng.normal(scale=_BLOCK_SHARE * self.noise)
+        return [self._trial(point, shared, is_brief=is_brief) for point in points]
+
+    def answer(self, procedure: Procedure, request: Request) -> None:
+        """Run a block that a search asks for, and tell it."""
+        points = [point for point in request.points if not isinstance(point, str)]
+        procedure.tell(self.run(points, is_brief=request.is_brief))
+
+    def _trial(self, point: Point, shared: float, *, is_brief: bool) -> Observed:
+        value = None
+        if self.surface.runs(point):
+            value = self.surface.gain(point) + shared + float(self._rng.normal(scale=self.noise))
+        return Observed(point, value, 0.0, self._blocks, is_brief, is_failure=value is None)

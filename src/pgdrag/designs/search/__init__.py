@@ -1,0 +1,157 @@
+"""How fast, or how slow, can it go? Which configuration does that, and with how few settings?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pgdrag.designs import Design, DesignParameters
+from pgdrag.designs.search.find import find
+from pgdrag.designs.search.findings import SearchFinding
+from pgdrag.designs.search.objectives import OBJECTIVES
+from pgdrag.designs.search.parameters import Dimension, SearchParameters
+from pgdrag.designs.search.procedure import Observed, Procedure, Request
+from pgdrag.designs.search.space import Point, Space
+from pgdrag.errors import UsageError
+from pgdrag.model import Block, Forecast, Level, Outcome, Result, Rung, RunRecord, Treatment
+from pgdrag.stats.interval import bounded_exp
+from pgdrag.units import format_ratio
+
+_FAILURES = (Outcome.DID_NOT_START, Outcome.CRASHED, Outcome.STALLED, Outcome.UNTESTABLE)
+
+
+class Search(Design):
+    """Short trials of many settings at once, a model of what each does, and a proof on fresh clusters."""
+
+    name = "search"
+    summary = "the fastest or the slowest configuration of a space, with the fewest settings"
+    noun = "configuration"
+    Parameters = SearchParameters
+    parameters: SearchParameters
+
+    def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
+        super().__init__(rungs, parameters)
+        if self.parameters.objective not in OBJECTIVES:
+            known = ", ".join(OBJECTIVES)
+            raise UsageError(
+                f'there is no objective "{self.parameters.objective}"', hint=f"Objectives: {known}."
+            )
+        dimensions = self.parameters.dimensions or _named_by(rungs)
+        self.space = Space(dimensions, rungs[0].treatment)
+        others = rungs[1:] if self.parameters.dimensions else ()
+        self._rivals = {rung.name: rung.treatment for rung in others}
+        near = {name: self.space.near(one) for name, one in self._rivals.items()}
+        self.procedure = Procedure(self.space, self.parameters, near)
+        self._points: dict[str, Point | str] = {
+            one.identity: name for name, one in self._rivals.items()
+        }
+        self._points[rungs[0].treatment.identity] = self.space.start
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """Every value of every dimension but the baseline's own."""
+        return tuple(
+            self.space.level(at, value)
+            for at, one in enumerate(self.space.dimensions)
+            for value in range(len(one.values))
+            if value != self.space.start[at]
+        )
+
+    def ask(self) -> Block:
+        """Return the next block as treatments."""
+        request = self.procedure.request
+        if request is None:
+            return Block()
+        return Block(self._treatments(request), is_brief=request.is_brief)
+
+    def tell(self, results: Sequence[Result]) -> None:
+        """Take the results of the block asked for last."""
+        self.procedure.tell(self.observed(results))
+
+    def forecast(self) -> Forecast:
+        """Return how many trials remain: of the exploration exactly, of the rest at most."""
+        least, most, whole = self.procedure.trials_left()
+        asked = self.procedure.request
+        if asked is not None and not asked.is_brief:
+            return Forecast(whole, whole, 0, most)
+        return Forecast(0, whole, least, most)
+
+    def plan(self) -> str:
+        """Say in which order trials come."""
+        return (
+            f"Up to {self.parameters.max_trials} short trials explore {len(self.space.dimensions)} settings; the best "
+            f"compete; then {self.parameters.redeployments} fresh clusters prove what was found."
+        )
+
+    def so_far(self, results: Sequence[Result]) -> str:
+        """Return the stage and the best gain by all blocks that are complete."""
+        course = self.procedure.course
+        if not course or not self.space.changed(course[-1].point):
+            return str(self.procedure.stage)
+        way = "faster" if self.parameters.goal == "maximize" else "slower"
+        ratio = format_ratio(bounded_exp(course[-1].gain))
+        return f"{self.procedure.stage}, {ratio} {way} by now"
+
+    def observed(self, results: Iterable[Result]) -> list[Observed]:
+        """Return results by their points, with the value of the objective."""
+        objective = OBJECTIVES[self.parameters.objective]
+        sign = 1 if self.parameters.goal == "maximize" else -1
+        found = []
+        for one in results:
+            value = objective.value(one) if one.outcome is Outcome.MEASURED else None
+            found.append(
+                Observed(
+                    self._point(one.trial.treatment),
+                    None if value is None else sign * value.log,
+                    0.0 if value is None else value.variance,
+                    one.trial.block,
+                    one.trial.is_brief,
+                    one.outcome in _FAILURES,
+                )
+            )
+        return found
+
+    def find(self, run: RunRecord) -> SearchFinding:
+        """Return what is known so far."""
+        self.ask()
+        in_order = sorted(run.results, key=lambda result: result.trial.number)
+        self.procedure.adopt(self.observed(in_order[len(self.procedure.history) :]))
+        return find(self.procedure, OBJECTIVES[self.parameters.objective])
+
+    def _point(self, treatment: Treatment) -> Point | str:
+        known = self._points.get(treatment.identity)
+        # Otherwise an older pgdrag asked for it.
+        return self.space.near(treatment) if known is None else known
+
+    def _treatments(self, request: Request) -> tuple[Treatment, ...]:
+        names = self.procedure.names()
+        found = []
+        for point in request.points:
+            if isinstance(point, str):
+                found.append(self._rivals[point])
+                continue
+            treatment = self.space.treatment(point, names.get(point, ""))
+            self._points[treatment.identity] = point
+            found.append(treatment)
+        return tuple(found)
+
+
+def _named_by(rungs: Sequence[Rung]) -> tuple[Dimension, ...]:
+    """Return the space that rungs span: each factor with the values that they name."""
+    base = {level.factor: level.value for level in rungs[0].treatment.levels}
+    values: dict[tuple[str, str], dict[str, None]] = {}
+    for rung in rungs[1:]:
+        for level in rung.added:
+            of_factor = values.setdefault(level.factor, {base.get(level.factor, ""): None})
+            of_factor[level.value] = None
+    return tuple(
+        Dimension(
+            kind=kind,
+            name=name,
+            values=tuple(named),
+            is_ordered=False,
+            start=next(iter(named)),
+            is_expected=True,
+        )
+        for (kind, name), named in values.items()
+        if len(named) > 1
+    )

@@ -1,0 +1,133 @@
+"""What a search found: the values that its report is made of.
+
+Gains say how many times better a configuration is than the baseline for what was searched: faster where the search
+maximizes, slower where it minimizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from pgdrag.designs.search.procedure import Stage
+from pgdrag.findings.values import DesignFinding, FoundConfiguration, Interval
+
+
+@dataclass(frozen=True)
+class CourseFinding:
+    """The best configuration known after so many trials, and its gain."""
+
+    trials: int
+    gain: Interval
+
+
+@dataclass(frozen=True)
+class TrialFinding:
+    """One trial of the search.
+
+    Attributes:
+        number: of those with a number and those that failed, from 1.
+        gain: over the median of the baseline's trials; None where the trial failed.
+    """
+
+    number: int
+    gain: float | None
+
+
+@dataclass(frozen=True)
+class DimensionFinding:
+    """What the search learnt of one setting.
+
+    Attributes:
+        name, group: of the setting.
+        start, best: the baseline's value, and the best one by what is known.
+        gain: of the best value over the baseline's.
+        slice: by value, the gain over the baseline's value.
+        failing: values that are thought to make the server fail.
+    """
+
+    name: str
+    group: str
+    start: str
+    best: str
+    gain: Interval
+    slice: Mapping[str, Interval]
+    failing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LineFinding:
+    """One line of the configuration that was found.
+
+    Attributes:
+        brings: how many times worse the configuration is without the line; None: it was not left out alone.
+    """
+
+    name: str
+    value: str
+    start: str
+    brings: Interval | None
+
+
+@dataclass(frozen=True)
+class RivalFinding:
+    """A configuration that what was found was compared with on the same fresh clusters.
+
+    Attributes:
+        gain: its own over the baseline.
+        beaten_by: the gain of what was found over it.
+    """
+
+    name: str
+    gain: Interval
+    beaten_by: Interval
+
+
+@dataclass(frozen=True)
+class SearchFinding(DesignFinding):
+    """What a search found so far.
+
+    Attributes:
+        goal: to maximize is to be fast, to minimize to be slow.
+        objective: in words.
+        is_rate: of the objective: it is throughput.
+        stage: how far the search is.
+        trials, failed: short trials of the exploration, and all trials that did not run.
+        budget: short trials that it may explore with.
+        course: the best so far, after each block of short trials.
+        tried: every short trial.
+        dimensions: what is known of each setting, those that gain most first.
+        lines: the fewest changes that keep the winner's gain, those that bring most first.
+        winner_changes: how many changes the winner had before it was reduced.
+        claimed: the gain by the short trials, before the proof; None before it is known.
+        proved: the gain on fresh clusters.
+        rivals: what else was run there: the rules of thumb, the experiment's other treatments.
+        redeployments: the gain on each fresh cluster.
+        found: the lines as a file; None before they are proved.
+    """
+
+    has_rungs: ClassVar[bool] = False
+    names_all_treatments: ClassVar[bool] = True
+
+    goal: Literal["maximize", "minimize"]
+    objective: str
+    is_rate: bool
+    stage: Stage
+    trials: int
+    budget: int
+    failed: int
+    course: tuple[CourseFinding, ...]
+    tried: tuple[TrialFinding, ...]
+    dimensions: tuple[DimensionFinding, ...]
+    lines: tuple[LineFinding, ...]
+    winner_changes: int
+    claimed: Interval | None
+    proved: Interval | None
+    rivals: tuple[RivalFinding, ...]
+    redeployments: tuple[float, ...]
+    found: FoundConfiguration | None
+
+    def configuration(self) -> FoundConfiguration | None:
+        """Return the configuration, each line with what it brings."""
+        return self.found

@@ -1,0 +1,71 @@
+"""Which configurations are worth a trial next, and which is the best by what is known?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgdrag.designs.search.feasible import Feasible
+from pgdrag.designs.search.response import Array, Response
+from pgdrag.designs.search.space import Point
+
+_CAUTION = 1.0  # standard deviations that the gain of a change nobody expects must exceed to be in the best
+_DOUBTFUL = 0.5  # a value of a greater risk is not chosen
+
+
+def best(response: Response, feasible: Feasible) -> Point:
+    """Return the best point by what is known: a change that may well be worth nothing is not in it."""
+    space, risks = response.kernels.space, feasible.risks()
+    found = [
+        int(
+            np.argmax(np.where(risk > 0, -np.inf, mean - (0 if one.is_expected else _CAUTION) * sd))
+        )
+        for one, (mean, sd), risk in zip(space.dimensions, response.effects(), risks, strict=True)
+    ]
+    assert len(found) == len(space.dimensions)
+    return tuple(found)
+
+
+def propose(
+    response: Response,
+    feasible: Feasible,
+    incumbent: Point,
+    *,
+    width: int,
+    rng: np.random.Generator,
+) -> Point:
+    """Return a point that may be better than the incumbent: the best of a draw from the posterior.
+
+    Of the dimensions nobody expects to matter, only those that gain most in the draw are changed: many at once
+    would tell nothing of any.
+
+    Args:
+        width: how many of these.
+
+    Source: Thompson sampling (Thompson 1933; Russo et al. 2018, arXiv 1707.02038).
+    """
+    drawn, risks = response.draw(rng), feasible.risks()
+    chosen, gains = _maxima(drawn, [risk > _DOUBTFUL for risk in risks], incumbent)
+    dimensions = response.kernels.space.dimensions
+    others = [at for at, one in enumerate(dimensions) if not one.is_expected and gains[at] > 0]
+    kept = {*sorted(others, key=lambda at: -gains[at])[:width]}
+    point = tuple(
+        chosen[at] if one.is_expected or at in kept else incumbent[at]
+        for at, one in enumerate(dimensions)
+    )
+    return feasible.cautious(point, incumbent, risks)
+
+
+def _maxima(
+    effects: Sequence[Array], forbidden: Sequence[NDArray[np.bool_]], incumbent: Point
+) -> tuple[list[int], list[float]]:
+    """Return the best value of each dimension, and by how much it is better than the incumbent's."""
+    chosen, gains = [], []
+    for of_one, no, now in zip(effects, forbidden, incumbent, strict=True):
+        value = int(np.argmax(np.where(no, -np.inf, of_one)))
+        gain = float(of_one[value] - of_one[now])
+        chosen.append(value if gain > 0 else now)
+        gains.append(gain)
+    return chosen, gains

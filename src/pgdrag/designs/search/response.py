@@ -1,0 +1,266 @@
+"""What is known of the objective over the space? An additive Gaussian process, relative to the baseline.
+
+The logarithm of the objective is taken as a constant, plus a function of each dimension that is 0 at the baseline's
+value, plus what the trials of one block share, plus noise. How noisy trials are, those say that were repeated. How much each
+dimension matters is estimated by maximizing the posterior; a lognormal prior lets a few dimensions matter
+much and the rest nothing (automatic relevance determination).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from pgdrag.designs.search.space import Point, Space
+from pgdrag.stats.noise import Noise, pooled_noise
+
+Array = NDArray[np.float64]
+
+_OFFSET_SD = 10.0  # of the constant: nothing is known of it
+_NOISE = Noise(0.05, 4)  # between trials of one point, beforehand
+_TREND = 0.7  # share of a dimension's effect that goes on in the same direction
+_BLOCK_SHARE = 0.5  # of the noise's standard deviation: what trials of a block share
+# What a dimension's effect is worth beforehand, as a standard deviation of the log objective.
+_EXPECTED, _UNEXPECTED = 0.12, 0.06
+_RULE_GAIN = 0.06  # log gain that a rule of thumb brings, beforehand
+_RELEVANCE_SD, _SHARED_SD = (
+    1.8,
+    1.0,
+)  # of the logarithm of that: of each by itself, and of all together
+_FARTHEST = 6.0
+_JITTER = 1e-9
+_ITERATIONS = 30
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A trial with a number.
+
+    Attributes:
+        value: the logarithm of the objective; more is better.
+        variance: of that from within the trial; noise between trials is not in it.
+    """
+
+    point: Point
+    value: float
+    variance: float
+    block: int
+
+
+class Kernels:
+    """How values of each dimension are alike, relative to the baseline's value.
+
+    Attributes:
+        of: by dimension, the covariance of its values with a greatest variance of 1.
+        means: by dimension, what its values are expected to gain beforehand.
+    """
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self.of = [self._of(at) for at in range(len(space.dimensions))]
+        self.means = [self._mean(at) for at in range(len(space.dimensions))]
+        # Prior draws are these times independent normal numbers.
+        self.roots = [_root(one) for one in self.of]
+        self.prior = np.log(
+            [_EXPECTED if one.is_expected else _UNEXPECTED for one in space.dimensions]
+        )
+
+    def _of(self, at: int) -> Array:
+        one, start = self.space.dimensions[at], self.space.start[at]
+        if not one.is_ordered:
+            return np.asarray(np.eye(len(one.values)) * (np.arange(len(one.values)) != start))
+        # What harms below the baseline's value says nothing of above. On either side a trend, and a random walk
+        # around it.
+        places = np.arange(len(one.values)) - start
+        reach = np.where(places < 0, start, len(one.values) - 1 - start)
+        away = np.abs(places) / np.maximum(reach, 1)
+        walked = np.minimum(away[:, None], away[None, :])
+        is_one_side = np.sign(places)[:, None] == np.sign(places)[None, :]
+        alike = _TREND * np.outer(away, away) + (1 - _TREND) * walked
+        return np.asarray(np.where(is_one_side, alike, 0.0), dtype=np.float64)
+
+    def _mean(self, at: int) -> Array:
+        """Return what rules of thumb promise: the nearer to one, the more of its gain."""
+        one, start, rule = self.space.dimensions[at], self.space.start[at], self.space.rule[at]
+        if rule == start:
+            return np.zeros(len(one.values))
+        if not one.is_ordered:
+            return np.where(np.arange(len(one.values)) == rule, _RULE_GAIN, 0.0)
+        way = (np.arange(len(one.values)) - start) / (rule - start)
+        return np.asarray(_RULE_GAIN * np.clip(way, -1.0, 1.0))
+
+    def mean(self, point: Point) -> float:
+        """Return the log gain of a point that is expected beforehand."""
+        return float(sum(one[at] for one, at in zip(self.means, point, strict=True)))
+
+
+@dataclass(frozen=True)
+class Response:
+    """What the trials say; see `respond`.
+
+    Attributes:
+        scales: by dimension, the standard deviation of its effect.
+        noise: standard deviation between trials of one point.
+        away: logarithms of how much more each dimension matters than thought beforehand, and of how much all do.
+    """
+
+    kernels: Kernels
+    tried: Sequence[Tried]
+    scales: Array
+    noise: float
+    away: Array
+
+    @cached_property
+    def _places(self) -> NDArray[np.intp]:
+        return np.array([one.point for one in self.tried], dtype=np.intp)
+
+    @cached_property
+    def _values(self) -> Array:
+        return _beyond_the_expected(self.kernels, self.tried)
+
+    @cached_property
+    def _factor(self) -> tuple[Array, bool]:
+        covariance = _covariance(
+            _stack(self.kernels, self._places), self.scales**2, self.noise, self.tried
+        )
+        return linalg.cho_factor(covariance, lower=True)  # type: ignore[no-any-return]
+
+    @cached_property
+    def _weights(self) -> Array:
+        return np.asarray(linalg.cho_solve(self._factor, self._values))
+
+    def effects(self) -> list[tuple[Array, Array]]:
+        """Return, by dimension, the mean and the standard deviation of each value's effect."""
+        found = []
+        for at, scale in enumerate(self.scales):
+            kernel = self.kernels.of[at]
+            cross = scale**2 * kernel[:, self._places[:, at]]
+            mean = self.kernels.means[at] + cross @ self._weights
+            taken = np.einsum("ij,ji->i", cross, linalg.cho_solve(self._factor, cross.T))
+            variance = np.maximum(scale**2 * np.diag(kernel) - taken, 0.0)
+            found.append((mean, np.sqrt(variance)))
+        return found
+
+    def gain(self, point: Point, over: Point | None = None) -> tuple[float, float]:
+        """Return the mean and the standard deviation of a point's log gain over another, by default the baseline."""
+        over = self.kernels.space.start if over is None else over
+        cross = np.zeros(len(self.tried))
+        prior = 0.0
+        for at, (one, other) in enumerate(zip(point, over, strict=True)):
+            if one != other:
+                kernel, square = self.kernels.of[at], self.scales[at] ** 2
+                cross += square * (kernel[one] - kernel[other])[self._places[:, at]]
+                prior += square * (kernel[one, one] - 2 * kernel[one, other] + kernel[other, other])
+        variance = prior - float(cross @ linalg.cho_solve(self._factor, cross))
+        expected = self.kernels.mean(point) - self.kernels.mean(over)
+        return expected + float(cross @ self._weights), math.sqrt(max(variance, 0.0))
+
+    def draw(self, rng: np.random.Generator) -> list[Array]:
+        """Draw, by dimension, the effects of its values from what the trials leave possible.
+
+        Source: Matheron's rule, as in Wilson et al. 2020 (arXiv 2002.09309).
+        """
+        drawn = [
+            scale * (root @ rng.normal(size=root.shape[1]))
+            for scale, root in zip(self.scales, self.kernels.roots, strict=True)
+        ]
+        at_trials = np.sum([one[self._places[:, at]] for at, one in enumerate(drawn)], axis=0)
+        blocks = np.array([one.block for one in self.tried])
+        shared = {
+            x: rng.normal(scale=_BLOCK_SHARE * self.noise) for x in sorted({*blocks.tolist()})
+        }
+        at_trials = at_trials + np.array([shared[x] for x in blocks.tolist()])
+        within = np.array([one.variance for one in self.tried])
+        at_trials = at_trials + rng.normal(size=len(within)) * np.sqrt(self.noise**2 + within)
+        at_trials = at_trials + _OFFSET_SD * rng.normal()
+        weights = linalg.cho_solve(self._factor, self._values - at_trials)
+        return [
+            self.kernels.means[at]
+            + one
+            + scale**2 * self.kernels.of[at][:, self._places[:, at]] @ weights
+            for at, (one, scale) in enumerate(zip(drawn, self.scales, strict=True))
+        ]
+
+
+def respond(kernels: Kernels, tried: Sequence[Tried], before: Response | None = None) -> Response:
+    """Estimate what matters, from at least one trial; how noisy they are, from those that were repeated.
+
+    Args:
+        before: what fewer of the trials said, to begin from.
+    """
+    from scipy import optimize  # takes a tenth of a second, and most commands have no search
+
+    places = np.array([one.point for one in tried], dtype=np.intp)
+    values = _beyond_the_expected(kernels, tried)
+    stack = _stack(kernels, places)
+    noise = _noise(tried)
+    spreads = np.array([_RELEVANCE_SD] * len(kernels.prior) + [_SHARED_SD])
+    begin = np.zeros(len(kernels.prior) + 1) if before is None else before.away
+
+    def loss(away: Array) -> tuple[float, Array]:
+        squares = np.exp(2 * (kernels.prior + away[:-1] + away[-1]))
+        factor = linalg.cho_factor(_covariance(stack, squares, noise, tried), lower=True)
+        weights = linalg.cho_solve(factor, values)
+        inverse = linalg.cho_solve(factor, np.eye(len(values)))
+        spread = away / spreads
+        worth = 0.5 * float(values @ weights) + float(np.log(np.diag(factor[0])).sum())
+        worth += 0.5 * float(spread @ spread)
+        # The derivative of the likelihood by a covariance is half of this.
+        by_covariance = inverse - np.outer(weights, weights)
+        slope = squares * np.einsum("dij,ij->d", stack, by_covariance)
+        return worth, np.append(slope, slope.sum()) + spread / spreads
+
+    found = optimize.minimize(
+        loss,
+        begin,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(-_FARTHEST, _FARTHEST)] * len(begin),
+        options={"maxiter": _ITERATIONS},
+    )
+    scales = np.exp(kernels.prior + found.x[:-1] + found.x[-1])
+    return Response(kernels, tuple(tried), scales, noise, found.x)
+
+
+def _noise(tried: Sequence[Tried]) -> float:
+    repeats: dict[Point, list[float]] = {}
+    for one in tried:
+        repeats.setdefault(one.point, []).append(one.value)
+    found = pooled_noise(repeats.values(), prior=_NOISE)
+    assert found is not None, "there is a prior"
+    return found.log_sd
+
+
+def _beyond_the_expected(kernels: Kernels, tried: Sequence[Tried]) -> Array:
+    return np.array([one.value - kernels.mean(one.point) for one in tried])
+
+
+def _stack(kernels: Kernels, places: NDArray[np.intp]) -> Array:
+    """Return the covariance of the trials by each dimension: dimensions x trials x trials."""
+    return np.array(
+        [one[np.ix_(places[:, at], places[:, at])] for at, one in enumerate(kernels.of)]
+    )
+
+
+def _same_block(tried: Sequence[Tried]) -> Array:
+    blocks = np.array([one.block for one in tried])
+    return np.asarray(blocks[:, None] == blocks[None, :], dtype=np.float64)
+
+
+def _covariance(stack: Array, squares: Array, noise: float, tried: Sequence[Tried]) -> Array:
+    within = np.array([one.variance for one in tried])
+    found = np.tensordot(squares, stack, axes=1) + _OFFSET_SD**2
+    found = found + (_BLOCK_SHARE * noise) ** 2 * _same_block(tried)
+    return np.asarray(found + np.diag(noise**2 + within + _JITTER))
+
+
+def _root(kernel: Array) -> Array:
+    """Return a matrix whose product with its transpose is the kernel, which may be singular."""
+    values, vectors = linalg.eigh(kernel)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
