@@ -242,9 +242,9 @@ def waits(committed, *, read_s, cpu_s=1e-3):
     )
 
 
-def trial(name, number, committed, *, read_s, **seen):
+def trial(name, number, committed, *, read_s, cpu_s=1e-3, **seen):
     made = result(name, committed, evidence=evidence(**seen), number=number)
-    return replace(made, recordings=waits(committed, read_s=read_s))
+    return replace(made, recordings=waits(committed, read_s=read_s, cpu_s=cpu_s))
 
 
 def cache_run(slow="A1"):
@@ -271,6 +271,21 @@ def test_a_cache_that_is_too_small_is_named_with_its_share():
     words = mechanisms_sentence(found)
     assert words.startswith("Each transaction takes 4.9 ms longer than on A0: 100 %")
     assert "cache misses" in words
+
+
+def test_the_range_of_a_share_holds_the_share_where_no_pair_has_it():
+    """Over all trials processors took less on the slower side, so that reading is the whole; in no pair it is just that."""
+    results = []
+    for number, (fast_cpu_s, slow_cpu_s, fast_commits) in enumerate(
+        ((1e-3, 1e-3, 10_000), (9e-3, 1e-3, 60_000), (9e-3, 12e-3, 60_000)), start=1
+    ):
+        fast = {"hit": 0.99, "read": 1, "read_s": 1e-4, "cpu_s": fast_cpu_s}
+        bare = {"hit": 0.5, "read": 50, "read_s": 5e-3, "cpu_s": slow_cpu_s}
+        results.append(trial("A0", 2 * number - 1, fast_commits, **fast))
+        results.append(trial("A1", 2 * number, 1_000, **bare))
+    found = find(run_of([rung("A0"), rung("A1")], results)).rungs[1].get(MechanismsFinding)
+    [named] = found.named
+    assert named.share_low < named.share <= named.share_high
 
 
 def test_a_rung_whose_step_may_be_noise_is_explained_against_the_baseline():

@@ -56,7 +56,7 @@ class MechanismFinding:
         is_shown: all of its signs moved, and that is no chance.
         share: part of the added (or saved) time that it accounts for; None where it is not shown, or
             where nobody watched where time went.
-        share_low, share_high: the same by each pair of trials alone, the lowest and the highest; None
+        share_low, share_high: the lowest and the highest by any pair of trials alone, and by all of them; None
             where there is only one pair.
         added_s: seconds of all sessions per transaction that are that share.
         places: where they were spent, the most first: "in reads of blocks".
@@ -233,12 +233,14 @@ def _with_shares(
     for at, one in enumerate(judged):
         if one.is_shown:
             mine = of_whole[one.name]
+            share = _sum_s(mine) / _sum_s(whole)
             shares = [_sum_s(of[one.name]) / all_s for all_s, of in of_pairs]
             found[at] = replace(
                 one,
-                share=_sum_s(mine) / _sum_s(whole),
-                share_low=min(shares) if len(shares) > 1 else None,
-                share_high=max(shares) if len(shares) > 1 else None,
+                share=share,
+                # What a pair added is all the more uncertain the less it is: no pair need have the share of all.
+                share_low=min(*shares, share) if len(shares) > 1 else None,
+                share_high=max(*shares, share) if len(shares) > 1 else None,
                 added_s=_sum_s(mine),
                 places=_places(mine),
             )

@@ -36,7 +36,7 @@ _WIDTH = 30  # of a bar, in characters
 _READING = (
     "A mechanism is named if every counter that it affects changed significantly (false discovery rate under 5 %, "
     "Benjamini–Yekutieli) and if it accounts for at least 5 % of the time that a transaction takes longer. In "
-    "brackets: the range over pairs of trials. A share is where the time went, not what removing the cause would save."
+    "brackets: the range over single pairs of trials and all of them. A share is where the time went, not what removing the cause would save."
 )
 
 
