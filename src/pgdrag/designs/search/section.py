@@ -35,7 +35,7 @@ class SearchSection(Section):
     name = "search"
     summary = "the configuration that a search found, its proof, and what each setting does"
     title = "Search"
-    order = 19
+    order = 21
     is_folded = False
     finding_type = SearchFinding
 
