@@ -12,9 +12,8 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
-from pgdrag.designs.search.parameters import Dimension, SearchParameters
+from pgdrag.designs.search.parameters import Dimension, Goal, SearchParameters
 from pgdrag.english import capital
 from pgdrag.errors import UsageError
 from pgdrag.experiment.rules_of_thumb import rules_of_thumb
@@ -24,8 +23,6 @@ from pgdrag.model import Study
 from pgdrag.servers.channel import PLACE, channel_settings
 from pgdrag.servers.settings import Setting, SettingsCatalog, UnknownSetting
 from pgdrag.units import to_base_real
-
-Goal = Literal["maximize", "minimize"]
 
 _MOST_VALUES = 11  # of a scale, beside special ones, the start and the rule of thumb
 _WIDE = 32.0  # from the ratio of a range's ends above this, values lie 4 times apart, else twice

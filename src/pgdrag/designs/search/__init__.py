@@ -8,7 +8,7 @@ from pgdrag.designs import Design, DesignParameters
 from pgdrag.designs.search.find import find
 from pgdrag.designs.search.findings import SearchFinding
 from pgdrag.designs.search.objectives import OBJECTIVES
-from pgdrag.designs.search.parameters import Dimension, SearchParameters
+from pgdrag.designs.search.parameters import Dimension, SearchParameters, way
 from pgdrag.designs.search.procedure import Observed, Procedure, Request
 from pgdrag.designs.search.space import Point, Space
 from pgdrag.errors import UsageError
@@ -87,9 +87,8 @@ class Search(Design):
         course = self.procedure.course
         if not course or not self.space.changed(course[-1].point):
             return str(self.procedure.stage)
-        way = "faster" if self.parameters.goal == "maximize" else "slower"
         ratio = format_ratio(bounded_exp(course[-1].gain))
-        return f"{self.procedure.stage}, {ratio} {way} by now"
+        return f"{self.procedure.stage}, {ratio} {way(self.parameters.goal)} by now"
 
     def observed(self, results: Iterable[Result]) -> list[Observed]:
         """Return results by their points, with the value of the objective."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
+from pgdrag.designs.search.parameters import Goal
 from pgdrag.designs.search.procedure import Stage
 from pgdrag.findings.values import DesignFinding, FoundConfiguration, Interval
 
@@ -108,9 +109,8 @@ class SearchFinding(DesignFinding):
     """
 
     has_rungs: ClassVar[bool] = False
-    names_all_treatments: ClassVar[bool] = True
 
-    goal: Literal["maximize", "minimize"]
+    goal: Goal
     objective: str
     is_rate: bool
     stage: Stage

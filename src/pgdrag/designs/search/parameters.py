@@ -11,6 +11,14 @@ from pgdrag.designs import DesignParameters
 MOST_VALUES = 64
 
 
+Goal = Literal["maximize", "minimize"]
+
+
+def way(goal: Goal) -> str:
+    """Return what a configuration that is better for a goal is: "faster" or "slower"."""
+    return "faster" if goal == "maximize" else "slower"
+
+
 class Dimension(BaseModel):
     """A factor that a search may change, and the values it may have.
 
@@ -49,7 +57,7 @@ class Dimension(BaseModel):
 class SearchParameters(DesignParameters):
     """Parameters of a search."""
 
-    goal: Literal["maximize", "minimize"] = Field(
+    goal: Goal = Field(
         default="maximize",
         description="Whether the objective is to be as high or as low as possible",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pgdrag.designs.search.findings import DimensionFinding, LineFinding, SearchFinding
+from pgdrag.designs.search.parameters import way
 from pgdrag.designs.search.words import gain_words
 from pgdrag.english import counted
 from pgdrag.findings.values import Findings, Interval
@@ -109,7 +110,7 @@ def _proof(found: SearchFinding) -> list[Block]:
     if not rows:
         return []
     caption = (
-        f"How many times {_way(found)} than the baseline, with 95 % intervals; a dot is one fresh cluster. "
+        f"How many times {way(found.goal)} than the baseline, with 95 % intervals; a dot is one fresh cluster. "
         "Logarithmic scale."
     )
     return [
@@ -185,12 +186,8 @@ def _figure(
     dots: Sequence[float] = (),
 ) -> Figure:
     description = "; ".join(f"{row.name} {row.words}" for row in rows)
-    whole = f"{title}: times {_way(found)} than the baseline"
+    whole = f"{title}: times {way(found.goal)} than the baseline"
     return rows_figure(rows, whole, description, caption, name=name, dots=dots)
-
-
-def _way(found: SearchFinding) -> str:
-    return "faster" if found.goal == "maximize" else "slower"
 
 
 def _words(found: SearchFinding, gain: Interval) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 
 from pgdrag.designs.search.findings import LineFinding, SearchFinding
+from pgdrag.designs.search.parameters import way
 from pgdrag.designs.search.procedure import Stage
 from pgdrag.english import counted, listed
 from pgdrag.findings.values import FoundConfiguration, Interval
@@ -18,13 +19,13 @@ _MOST_NAMED = 6
 
 def gain_words(found: SearchFinding, gain: Interval) -> str:
     """Return `1.31× faster (1.28× to 1.34×)`, in the way that was searched for; a loss the other way round."""
-    ways = ("faster", "slower") if found.goal == "maximize" else ("slower", "faster")
     low, center, high = gain.low, gain.center, gain.high
-    way = ways[0]
+    goal = found.goal
     if center < 1:
-        low, center, high, way = inverse(high), inverse(center), inverse(low), ways[1]
+        low, center, high = inverse(high), inverse(center), inverse(low)
+        goal = "minimize" if goal == "maximize" else "maximize"
     number, _, interval = format_interval(low, center, high).partition(" ")
-    return f"{number} {way} {interval}"
+    return f"{number} {way(goal)} {interval}"
 
 
 def answer(found: SearchFinding) -> str:
@@ -48,10 +49,9 @@ def answer(found: SearchFinding) -> str:
 def _nothing(found: SearchFinding) -> str:
     if found.stage is not Stage.DONE:
         return f"No answer yet: {found.stage}, {found.trials} of {found.budget} short trials."
-    way = "faster" if found.goal == "maximize" else "slower"
     if found.failed and not found.course:
         return f"None found: none of {counted(found.trials, 'trial')} ran."
-    return f"No configuration {way} than the baseline was found in {counted(found.trials, 'short trial')}."
+    return f"No configuration {way(found.goal)} than the baseline was found in {counted(found.trials, 'short trial')}."
 
 
 def _lines_words(lines: tuple[LineFinding, ...]) -> str:
