@@ -198,7 +198,7 @@ class _Collecting:
                     for collector in self._collectors:
                         collector.after(observer)
             with log.phase("look closer"):
-                for collector in self._collectors:
+                for collector in sorted(self._collectors, key=lambda one: one.ends_server):
                     collector.afterwards(observer)
 
     def evidence(self, measurement: Measurement) -> _Evidence:

@@ -94,7 +94,9 @@ def _begun(file: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
         def has_begun(process: subprocess.Popen[str] = process) -> bool:
             return shown_value(THRESHOLD) == VALUE or process.poll() is not None
 
-        assert wait_until(has_begun, START_TIMEOUT_S)
+        if not wait_until(has_begun, START_TIMEOUT_S):
+            process.kill()
+            pytest.fail(f"the run did not begin: {process.communicate()[1]}")
         if process.poll() is None:
             return process
         _, said = process.communicate()

@@ -261,6 +261,8 @@ class Collector(ABC):
     needs: ClassVar[str] = ""
     # Observes only where the study's instrument names it; begins before all others.
     is_optional: ClassVar[bool] = False
+    # Its `afterwards` ends the server, so that it comes last; the server runs again after it, if it can.
+    ends_server: ClassVar[bool] = False
     # What it sees is of all that runs on the server's machine.
     is_of_machine: ClassVar[bool] = False
     metrics: ClassVar[tuple[Metric, ...]] = ()

@@ -9,6 +9,7 @@ is exact without sampling. What is sampled is only the split by kind of process.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -30,6 +31,7 @@ _NOT_KEPT = {
     "cgroup": "this kernel has no control groups",
 }
 _CHUNK = 1 << 16
+_ANONYMOUS = re.compile(r"^RssAnon:\s*(\d+) kB$", re.MULTILINE)
 
 Account: TypeAlias = Mapping[str, int]  # counters that only grow, of one process
 
@@ -172,6 +174,17 @@ def scheduled_ns(pid: int) -> Account:
     """
     cpu_ns, queue_ns, *_ = read_text(pid, "schedstat").split()
     return {"cpu_ns": int(cpu_ns), "queue_ns": int(queue_ns)}
+
+
+def private_bytes(pid: int) -> Account:
+    """Return the memory that a process has for itself, as "private": no file's, and shared with no other process.
+
+    Raises:
+        Unseen: it is gone, or this host or these rights do not show it.
+    """
+    found = _ANONYMOUS.search(read_text(pid, "status"))
+    # A process that is ending has no memory any more.
+    return {"private": int(found[1]) * 1024 if found else 0}
 
 
 def children(postmaster: int) -> set[int]:
