@@ -35,6 +35,7 @@ COMMANDS = {
     "report": ("runs:report", "Write the report of a run again, in any format"),
     "rm": ("rm:rm", "Remove runs with their trials and reports"),
     "check": ("check:check", "Check an experiment or settings file without running it"),
+    "conf": ("conf:app", "Explain a configuration, check it, or compare two by meaning"),
     "bench": ("bench:bench", "Run pgbench scripts on a server, or create its tables"),
     "tpcc": ("tpcc:app", "Load, check and run TPC-C on an existing server"),
     "horizon": ("horizon:app", "Show who holds back a server's xmin horizon, or hold it"),

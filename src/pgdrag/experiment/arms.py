@@ -31,7 +31,7 @@ DEFAULT = "default"
 LONGEST_LABEL = 40  # more would not fit into the names of treatments made of it
 
 _VERSION = re.compile(r"\d+(\.\d+)?")
-_PAIR = re.compile(r"(?:^|,)\s*(?=[A-Za-z_][A-Za-z0-9_.$]*\s*=)")
+PAIR = re.compile(r"(?:^|,)\s*(?=[A-Za-z_][A-Za-z0-9_.$]*\s*=)")
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def _file_arm(path: Path, settings: SettingsCatalog, allowed: frozenset[str]) ->
 
 
 def _pairs_arm(text: str, settings: SettingsCatalog) -> Arm:
-    pairs = [part.strip().rstrip(",") for part in _PAIR.split(text) if part.strip()]
+    pairs = [part.strip().rstrip(",") for part in PAIR.split(text) if part.strip()]
     lines = []
     for pair in pairs:
         name, equals, value = (part.strip() for part in pair.partition("="))

@@ -39,6 +39,7 @@ class Configuration:
         format: how the format is called in messages.
         given: each setting once, as it counts in the end; in the order of the file.
         mends: what had to be mended in pasted text: see `Mended.words`.
+        overridden: what does not count, since a later line sets the same again.
         is_exported: a program wrote it, all that its server has: a name may be unknown here.
     """
 
@@ -47,17 +48,21 @@ class Configuration:
     skipped: tuple[Skipped, ...] = ()
     mends: tuple[str, ...] = ()
     is_exported: bool = False
+    overridden: tuple[Given, ...] = ()
 
     @classmethod
     def of(cls, format_: Format, found: Iterable[Said], *, is_exported: bool = False) -> Self:
         """Return what a file comes to that says all this in turn: of a setting's values the last counts."""
         said = list(found)
+        given = [x for x in said if isinstance(x, Given)]
+        last = {fold(x.name): x for x in given}
         return cls(
             format_.name,
-            tuple({fold(x.name): x for x in said if isinstance(x, Given)}.values()),
+            tuple(last.values()),
             tuple(x for x in said if isinstance(x, Skipped)),
             tuple(x.words for x in said if isinstance(x, Mended)),
             is_exported,
+            tuple(x for x in given if last[fold(x.name)] is not x),
         )
 
 

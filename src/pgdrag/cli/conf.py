@@ -1,0 +1,165 @@
+"""`pgdrag conf`: what does a configuration say, what is wrong with it, and in what do two differ?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pgdrag.cli.options import Json, Postgres, command_group
+from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
+
+if TYPE_CHECKING:
+    from pgdrag.experiment.conf_diff import Side
+    from pgdrag.experiment.conf_lines import ConfLine
+    from pgdrag.provision import Provision
+
+app = command_group("Explain a configuration, check it, or compare two by meaning.")
+
+Conf = Annotated[
+    str,
+    typer.Argument(
+        metavar="CONF",
+        help="A postgresql.conf or another file of settings, or comma-separated name=value pairs",
+    ),
+]
+PIPE_WIDTH = 140
+_SIDE = 'A file of settings, comma-separated name=value pairs, a server version, or "default"'
+
+
+@app.command()
+def explain(conf: Conf, postgres: Postgres = None, json: Json = False) -> int:
+    """Say what each line of a configuration is."""
+    from pgdrag.cli.place import stdout
+    from pgdrag.cli.plain_output import print_json
+
+    lines = _lines(conf, postgres)
+    if json:
+        print_json(lines)
+        return EXIT_DONE
+    out = stdout()
+    for one in lines:
+        out.print(f"{_place(one, conf)}{one.name} = {one.value}", style="bold")
+        if one.summary:
+            out.print(f"  {one.summary} ({one.category})")
+        if one.means:
+            words = f"  Means {one.means}; the default is {one.default or 'nothing'}"
+            out.print(f"{words}. Takes effect: {one.takes_effect}.")
+        if one.laboratory:
+            out.print(f"  Not applied in the laboratory: {one.laboratory}.")
+        for remark in one.remarks:
+            out.print(f"  {remark.severity}: {remark.message}. {remark.hint}".rstrip())
+    return EXIT_DONE
+
+
+@app.command()
+def lint(conf: Conf, postgres: Postgres = None, json: Json = False) -> int:
+    """List what is wrong with a configuration; exit with 1 if the server refuses a line."""
+    from pgdrag.cli.place import stdout
+    from pgdrag.cli.plain_output import print_json
+    from pgdrag.english import counted
+    from pgdrag.experiment.conf_lines import Severity
+
+    lines = _lines(conf, postgres)
+    found = [one for one in lines if any(x.severity is not Severity.NOTE for x in one.remarks)]
+    mistakes = sum(x.severity is Severity.MISTAKE for one in lines for x in one.remarks)
+    if json:
+        print_json(found)
+    else:
+        out = stdout()
+        for one in found:
+            for remark in one.remarks:
+                if remark.severity is Severity.NOTE:
+                    continue
+                # The server's words name the setting themselves.
+                name = "" if remark.severity is Severity.MISTAKE else f"{one.name}: "
+                words = f"{_place(one, conf)}{remark.severity}: {name}{remark.message}"
+                out.print(f"{words}. {remark.hint}".rstrip())
+        if not found:
+            out.print(f"Nothing is wrong with {counted(len(lines), 'line')}.")
+    return EXIT_FAILED_CHECK if mistakes else EXIT_DONE
+
+
+@app.command()
+def diff(
+    first: Annotated[str, typer.Argument(metavar="A", help=_SIDE)],
+    second: Annotated[str, typer.Argument(metavar="B", help=_SIDE)],
+    postgres: Postgres = None,
+    json: Json = False,
+) -> int:
+    """Compare two configurations by meaning: 1024MB is 1GB, and defaults differ by version."""
+    from pgdrag.cli.place import plain_table, stdout
+    from pgdrag.cli.plain_output import print_json
+    from pgdrag.cli.running import open_runner
+    from pgdrag.english import counted, listed
+    from pgdrag.experiment.conf_diff import conf_diff
+
+    runner = open_runner(postgres, ())
+    sides = _side(first, runner), _side(second, runner)
+    found = conf_diff(*sides)
+    if json:
+        print_json(found)
+        return EXIT_DONE
+    out = stdout(piped_width=PIPE_WIDTH)
+    if found.differences:
+        table = plain_table("setting", *(side.label for side in sides), "")
+        for one in found.differences:
+            table.add_row(
+                one.name,
+                *("–" if x is None else x or "(empty)" for x in (one.before, one.after)),
+                one.note,
+            )
+        out.print(table)
+    else:
+        out.print("They mean the same.")
+    if found.same:
+        count = counted(len(found.same), "setting")
+        out.print(f"\nWritten differently, and the same in both ({count}): {listed(found.same)}.")
+    return EXIT_DONE
+
+
+def _lines(conf: str, postgres: str | None) -> tuple[ConfLine, ...]:
+    from pgdrag.cli.running import open_runner
+    from pgdrag.experiment.conf_lines import conf_lines
+    from pgdrag.experiment.formats import Source, read_configuration, read_source
+    from pgdrag.host.allowance import allowance
+
+    path = Path(conf)
+    if not path.is_file() and "=" not in conf:
+        raise UsageError(
+            f'there is no file "{conf}"', hint='Name a file of settings, or write "work_mem=64MB".'
+        )
+    configuration = (
+        read_configuration(path)
+        if path.is_file()
+        else read_source(Source(Path("-"), _as_lines(conf)))
+    )
+    return conf_lines(configuration, open_runner(postgres, ()).here.settings, allowance())
+
+
+def _as_lines(pairs: str) -> str:
+    from pgdrag.experiment.arms import PAIR
+
+    return "\n".join(part.strip().rstrip(",") for part in PAIR.split(pairs) if part.strip())
+
+
+def _place(one: ConfLine, conf: str) -> str:
+    if not Path(conf).is_file():
+        return ""
+    return f"{one.line}: " if one.file == conf else f"{Path(one.file).name}:{one.line}: "
+
+
+def _side(text: str, runner: Provision) -> Side:
+    from pgdrag.experiment.arms import read_arm
+    from pgdrag.experiment.conf_diff import Side
+    from pgdrag.experiment.formats import read_configuration
+
+    path = Path(text)
+    if path.is_file() and path.suffix != ".toml":
+        given = read_configuration(path).given
+        return Side(path.name, {one.name: one.value for one in given}, runner.here.settings)
+    arm = read_arm(text, runner.here.settings)
+    arm.refuse_mistakes(runner.check(arm.levels))
+    _, here = runner.server_of(arm.treatment)
+    return Side(arm.label, arm.treatment.of_kind("setting"), here.settings)
