@@ -1,6 +1,6 @@
 """Response surfaces with known truth, for searches: what each value of each dimension does to the logarithm of speed.
 
-Their shapes follow what ablations and searches of this laboratory found on real servers: effects add up on the
+Some are fitted to pools of real trials; the others are made up. The shapes of these follow what ablations and searches of this laboratory found on real servers: effects add up on the
 logarithm; few settings matter, most of them those that are known to; an effect grows with the distance from its best
 value; a start that somebody chose has little to lose and something to gain; values at the ends of what the server
 accepts may cost much; some are refused.
@@ -8,15 +8,20 @@ accepts may cost much; some are refused.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pgdrag.designs.search.feasible import Feasible
 from pgdrag.designs.search.parameters import Dimension
 from pgdrag.designs.search.procedure import Observed, Procedure, Request
+from pgdrag.designs.search.response import Kernels, Response, Tried, respond
 from pgdrag.designs.search.space import Point, Space
 from pgdrag.model import Treatment
 
@@ -28,6 +33,7 @@ _HARMFUL, _HARM = (
     (math.log(0.08), 1.2),
 )  # share whose ends cost something, and lognormal size of that
 _RULED = 0.7  # share of the known ones that matter whose rule of thumb is near the best value
+REFUSED_RISK = 0.5  # of a value: in a pool's surface it keeps the server from starting
 _BLOCK_SHARE = 0.5  # of the noise: what trials of a block share
 
 
@@ -115,6 +121,40 @@ def _dimension(
     return dimension, effect
 
 
+POOLS = Path(__file__).with_name("pools")
+
+
+def pools() -> list[str]:
+    """Return the names of the pools of real trials that there are: see `benchmarks.search_pool`."""
+    return sorted(path.stem for path in POOLS.glob("*.json"))
+
+
+def fitted(pool: str, seed: int) -> Surface:
+    """Return one of the surfaces that a pool of real trials leaves possible: a draw from the posterior of the additive model."""
+    response, is_refused = _fit(pool)
+    effects = response.draw(np.random.default_rng([seed, 3]))
+    space = response.kernels.space
+    relative = [one - one[start] for one, start in zip(effects, space.start, strict=True)]
+    return Surface(space, relative, is_refused)
+
+
+@cache
+def _fit(pool: str) -> tuple[Response, Sequence[NDArray[np.bool_]]]:
+    read = json.loads((POOLS / f"{pool}.json").read_text())
+    space = Space(
+        tuple(Dimension.model_validate(one) for one in read["dimensions"]), Treatment("start")
+    )
+    feasible, tried = Feasible(space), []
+    trials = zip(read["points"], read["values"], read["variances"], strict=True)
+    for number, (places, value, variance) in enumerate(trials):
+        point = tuple(places)
+        (feasible.failed if value is None else feasible.worked).append(point)
+        if value is not None:
+            # No two of them ran in a block.
+            tried.append(Tried(point, value, variance, block=number))
+    return respond(Kernels(space), tried), [risk >= REFUSED_RISK for risk in feasible.risks()]
+
+
 class Machine:
     """Runs trials of a surface, with noise between trials and between blocks."""
 
@@ -140,4 +180,5 @@ class Machine:
         value = None
         if self.surface.runs(point):
             value = self.surface.gain(point) + shared + float(self._rng.normal(scale=self.noise))
-        return Observed(point, value, 0.0, self._blocks, is_brief, is_failure=value is None)
+        values = None if value is None else (value,)
+        return Observed(point, values, (0.0,), self._blocks, is_brief, is_failure=value is None)
