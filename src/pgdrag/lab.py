@@ -105,6 +105,8 @@ def expand(
     length do.
     """
     load = study.load.shortened() if block.is_brief else study.load
+    if not block.is_patient:
+        load = replace(load, budget_s=load.measure_s)
     trials: list[Trial] = []
     for replicate in range(1, block.times(study.replicates) + 1):
         rng = random.Random(f"{seed}/{block_number}/{replicate}")

@@ -252,3 +252,23 @@ def _rows() -> Iterator[tuple[Any, ...]]:
 @cache
 def catalog() -> SettingsCatalog:
     return SettingsCatalog.from_rows(180006, _rows())
+
+
+def test_a_setting_that_does_nothing_without_another_needs_it() -> None:
+    found = dimensions(space("maximize"))
+    siblings, delay = found["commit_siblings"], found["commit_delay"]
+    assert siblings.needs == "commit_delay"
+    assert set(siblings.needs_values) == set(delay.values) - {"0"}
+    workers = found["io_workers"]
+    assert (workers.needs, workers.needs_values) == ("io_method", ("worker",))
+    for one in found.values():
+        if one.needs:
+            assert 0 < len(one.needs_values) < len(found[one.needs].values), one.name
+
+
+def test_what_can_do_nothing_in_the_space_is_left_out_of_it() -> None:
+    found = space("maximize", {"jit": "off"}, only=["jit", "jit_above_cost", "work_mem"])
+    assert dimensions(found)["jit_above_cost"].needs == "jit"
+    with pytest.raises(UsageError, match=r"does nothing while jit = off"):
+        space("maximize", {"jit": "off"}, only=["jit_above_cost", "work_mem"])
+    assert "jit_above_cost" in dimensions(space("maximize", only=["jit_above_cost", "work_mem"]))

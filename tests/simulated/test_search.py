@@ -8,7 +8,7 @@ import pytest
 from pgdrag.designs.search.parameters import Dimension, SearchParameters
 from pgdrag.designs.search.procedure import Stage
 from pgdrag.findings.find import find
-from pgdrag.model import Outcome, Rung, Treatment
+from pgdrag.model import Observation, Outcome, Rung, Treatment
 from pgdrag.report.html import render_html
 from pgdrag.report.terminal import terminal_text
 from pgdrag.testing.simulated import (
@@ -138,3 +138,81 @@ def test_where_nothing_matters_it_recommends_nothing():
         ).found
         recommended += found.proved is not None and found.proved.low > 1
     assert recommended <= 1
+
+
+class Frugal(Surface):
+    """All of the cache is memory; 16MB of log cost twice the processor time, 8MB of known0 save a third of it."""
+
+    def run(self, trial, listen):
+        result = super().run(trial, listen)
+        settings = trial.treatment.of_kind("setting")
+        cpu_s = 0.001 * (2 if settings.get("log") == "16MB" else 1)
+        cpu_s *= 2 / 3 if settings.get("known0") == "8MB" else 1
+        memory = float(settings.get("cache", "1MB")[:-2]) * (1 << 20)
+        seen = (
+            Observation("server_memory_bytes", "memory", memory, "bytes", 1.0),
+            Observation(
+                "server_cpu_s_per_transaction", "processor time", cpu_s, "s/transaction", 1e-7
+            ),
+        )
+        return replace(result, evidence=(*result.evidence, *seen))
+
+
+def test_what_exceeds_a_limit_is_not_recommended():
+    limits = {"server_memory_bytes": 10 << 20}
+    findings = find(run_blocks(study(limits=limits), Frugal(Truth(noise=0.02), seed=4)))
+    lines = {one.name: one.value for one in findings.found.lines}
+    assert lines == {"cache": "8MB", "log": "16MB"}
+    [limit] = findings.found.limits
+    assert (limit.highest, limit.limit, limit.is_kept) == ("8 MB", "10 MB", True)
+    assert "Within the limits: memory 8 MB of 10 MB at most." in findings.answer
+
+
+def test_a_limit_that_nobody_observes_is_not_kept():
+    limits = {"crash_recovery_s": 30}
+    found = find(run_blocks(study(limits=limits), Frugal(Truth(noise=0.02), seed=5))).found
+    assert not found.lines
+    assert not found.limits
+
+
+def test_of_two_objectives_what_is_best_for_each_stands_beside_what_is_best_for_both():
+    goals = {"objective": "throughput", "also": ("server-cpu",)}
+    findings = find(run_blocks(study(**goals), Frugal(Truth(noise=0.02), seed=6)))
+    front = {one.name: one for one in findings.found.front}
+    assert front["found for throughput"].lines.keys() == {"cache", "log"}
+    assert front["found for server-cpu"].lines == {"known0": "8MB"}
+    assert front["found for all together"].lines.keys() == {"cache", "known0"}
+    assert front["rules of thumb"].is_beaten
+    assert not front["found for all together"].is_beaten
+    assert not front["found for throughput"].is_beaten
+    gains = {name: x.center for name, x in front["found for all together"].gains.items()}
+    assert gains == {
+        "throughput": pytest.approx(1.5, rel=0.06),
+        "server-cpu": pytest.approx(1.5, rel=0.06),
+    }
+    assert findings.found.proved.center == pytest.approx(1.5, rel=0.06)
+    assert findings.answer.startswith("All together 1.5")
+    assert "Found for throughput: throughput" in findings.answer
+    assert "search-front" in render_html(findings)
+    file = findings.found.configuration()
+    assert file.settings.keys() == {"cache", "known0"}
+    assert any("Found for server-cpu: known0 = 8MB" in line for line in file.header)
+
+
+class Noting(Surface):
+    """Notes the load of each trial."""
+
+    def run(self, trial, listen):
+        self.loads = [*getattr(self, "loads", []), (trial.is_brief, trial.load)]
+        return super().run(trial, listen)
+
+
+def test_hopeless_trials_are_not_extended_once_the_baseline_is_known_to_be_fast():
+    runner = Noting(Truth(noise=0.02), seed=7)
+    find(run_blocks(study(), runner))
+    extended = [load.budget_s > load.measure_s for is_brief, load in runner.loads if is_brief]
+    whole = [load.budget_s > load.measure_s for is_brief, load in runner.loads if not is_brief]
+    first = extended.index(False)
+    assert first <= 5
+    assert not any(extended[first:])
+    assert all(whole)

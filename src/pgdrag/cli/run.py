@@ -68,7 +68,7 @@ def run(
     from pgdrag.cli.running import begin_and_report, open_runner, planned
     from pgdrag.experiment import load_experiment
     from pgdrag.experiment.consent import NeededConsent, study_programs
-    from pgdrag.experiment.search_space import with_server_space
+    from pgdrag.experiment.search_study import on_this_machine
     from pgdrag.host.allowance import allowance
 
     refuse_unwritable(html)
@@ -90,7 +90,7 @@ def run(
             remember=remember,
         )
     runner = open_runner(postgres, allowed)
-    study = with_server_space(study, runner.here.settings, allowance())
+    study = on_this_machine(study, runner.here.settings, allowance())
     _refuse_mistakes(loaded, study, runner)
     plan = planned(study, runner)
     if dry_run:

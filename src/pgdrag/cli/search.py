@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pgdrag.cli.compare import ARM_HELP
 from pgdrag.cli.options import LONGEST_BUDGET_S, StudyOptions, duration_of, with_options
 from pgdrag.errors import EXIT_DONE, UsageError
+from pgdrag.units import parse_bytes
 
 if TYPE_CHECKING:
     from pgdrag.experiment.search_space import SearchSpace
@@ -27,11 +28,13 @@ def search(
         bool, typer.Option("--minimize", help="Find the slowest configuration")
     ] = False,
     objective: Annotated[
-        Literal["throughput", "latency-p99", "server-cpu"],
+        list[str] | None,
         typer.Option(
-            help="What makes it fast: transactions per second, time, or processor time of each"
+            metavar="NAME",
+            help="What makes it fast: throughput (the default), latency-p99, server-cpu (processor time of a "
+            "transaction); repeatable, to see what can be had of several",
         ),
-    ] = "throughput",
+    ] = None,
     settings: Annotated[
         str | None,
         typer.Option(
@@ -51,6 +54,23 @@ def search(
             help="Accept only what commits within TIME, such as 120s (default: the window's budget)",
         ),
     ] = None,
+    memory_ceiling: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="Accept only what takes up to SIZE of memory, such as 2GB"
+        ),
+    ] = None,
+    recovery_within: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Accept only what recovers from a crash within TIME: every trial ends with a crash",
+        ),
+    ] = None,
+    os: Annotated[
+        bool,
+        typer.Option("--os", help="Change the operating system, too (root; see --allow-change)"),
+    ] = False,
     trials: Annotated[
         int, typer.Option(metavar="N", min=8, max=1000, help="Short trials to explore with")
     ] = 48,
@@ -68,6 +88,7 @@ def search(
     Explores many settings at once by short trials, keeps the fewest that make the difference, and proves these on fresh clusters.
     """
     from pgdrag.cli.study_command import StudyCommand, conditions
+    from pgdrag.experiment.os_space import os_space
     from pgdrag.experiment.questions import search as search_study
     from pgdrag.experiment.search_space import search_space
     from pgdrag.host.allowance import allowance
@@ -95,17 +116,38 @@ def search(
         is_reload_only=no_restart,
         is_unsafe_allowed=allow_unsafe,
     )
+    if os:
+        space += os_space(arm.levels, command.runner.here)
     if list_space:
         _print_space(space, json=options.json)
         return EXIT_DONE
+    first, *others = objective or ["throughput"]
     parameters: dict[str, object] = {
         "goal": "maximize" if maximize else "minimize",
-        "objective": objective,
+        "objective": first,
+        "also": others,
         "max_trials": trials,
         "redeployments": clusters,
         "seed": command.seed,
     }
-    return command.run(search_study(space, arm, under, parameters))
+    limits = _limits(memory_ceiling, recovery_within)
+    return command.run(search_study(space, arm, under, parameters, limits))
+
+
+def _limits(memory_ceiling: str | None, recovery_within: str | None) -> dict[str, float]:
+    from pgdrag.collectors.recovery import TIMEOUT_S
+
+    limits: dict[str, float] = {}
+    if memory_ceiling is not None:
+        try:
+            limits["server_memory_bytes"] = parse_bytes(memory_ceiling)
+        except UsageError as error:
+            raise UsageError(f"--memory-ceiling: {error.message}", hint=error.hint) from None
+    if recovery_within is not None:
+        limits["crash_recovery_s"] = duration_of(
+            recovery_within, "--recovery-within", least_s=0.1, most_s=TIMEOUT_S
+        )
+    return limits
 
 
 def _print_space(space: SearchSpace, *, json: bool) -> None:

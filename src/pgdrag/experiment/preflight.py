@@ -16,7 +16,7 @@ from pgdrag.experiment.arms import Arm
 from pgdrag.experiment.consent import study_programs
 from pgdrag.experiment.formats import Place
 from pgdrag.experiment.mistakes import error_of_places
-from pgdrag.experiment.search_space import with_server_space
+from pgdrag.experiment.search_study import on_this_machine
 from pgdrag.factors import Here, Phase, Problem, all_factors, is_of, levels_of
 from pgdrag.factors.treated_workload import workload_of
 from pgdrag.findings.levels import overrides
@@ -29,15 +29,6 @@ from pgdrag.servers.channel import channel_settings, merge_channel
 from pgdrag.servers.settings import SettingsCatalog
 from pgdrag.servers.storage_spec import StorageSpec
 from pgdrag.units import format_bytes, parse_bytes
-
-_TAKES_EFFECT = {
-    "postmaster": "restart",
-    "sighup": "reload",
-    "superuser-backend": "new session",
-    "backend": "new session",
-    "superuser": "session",
-    "user": "session",
-}
 
 
 @dataclass(frozen=True)
@@ -155,11 +146,11 @@ def check_experiment(
         here: what the server at hand, and the newest, say of their settings.
         free_bytes: what the disk for throw-away clusters has left.
     """
-    written = {level for study in studies for level in _levels(study)}
+    written = {level for study in studies for level in study.levels}
     levels = sorted(written, key=lambda level: (experiment.location(level)[1], level))
     problems = sorted(_problems(studies, here), key=lambda problem: levels.index(problem.level))
     scales = tuple(
-        _scale(with_server_space(study, here.settings, allowance()), here) for study in studies
+        _scale(on_this_machine(study, here.settings, allowance()), here) for study in studies
     )
     return Checked(
         experiment=experiment.name,
@@ -205,11 +196,6 @@ def _problems(studies: Sequence[Study], here: Here) -> Iterable[Problem]:
     return found.values()
 
 
-def _levels(study: Study) -> Iterable[Level]:
-    """Return all levels that trials may have: those of rungs, and those that the design tries by itself."""
-    return (*study.levels, *make_design(study).levels)
-
-
 def first_mistake(checked: Checked) -> ExperimentError | None:
     """Return an error of all levels that nobody could run, or None."""
     mistakes = [(x.file, x.line, x.message, x.hint) for x in checked.problems if x.is_mistake]
@@ -234,7 +220,7 @@ def _level(
         except SettingError:
             pass  # the problem says so
         else:
-            takes_effect = _TAKES_EFFECT.get(setting.context, "never")
+            takes_effect = setting.takes_effect
             default = setting.readable(setting.boot_value or "")
             if problem is None:
                 shown = catalog.canonical(level.name, level.value)

@@ -17,6 +17,7 @@ from pgdrag.experiment import Experiment
 from pgdrag.experiment.arms import Arm, categories, two_labels
 from pgdrag.experiment.differences import Difference, differences, left_out_words
 from pgdrag.experiment.search_space import SearchSpace
+from pgdrag.experiment.search_study import with_limits_observed
 from pgdrag.factors import Phase, Problem, is_of
 from pgdrag.factors.treated_workload import level_problems, workload_of
 from pgdrag.model import Instrument, Rung, Source, Study, Treatment, WorkloadSpec
@@ -305,16 +306,21 @@ def boundary(
 
 
 def search(
-    space: SearchSpace, base: Arm, under: Conditions, parameters: Mapping[str, object]
+    space: SearchSpace,
+    base: Arm,
+    under: Conditions,
+    parameters: Mapping[str, object],
+    limits: Mapping[str, float],
 ) -> Study:
     """Return the study that looks for the best configuration of a space.
 
     Args:
-        parameters: of the design, but for its dimensions; "goal" is "maximize" or "minimize".
+        parameters: of the design, but for its dimensions and limits; "goal" is "maximize" or "minimize".
+        limits: greatest values of observations, by name.
     """
     way = "fast" if parameters["goal"] == "maximize" else "slow"
     rung = Rung(base.label, _title(base), base.treatment)
-    return under.study(
+    study = under.study(
         "search",
         design="search",
         title=f"How {way} can {base.label} go?",
@@ -322,10 +328,12 @@ def search(
         rungs=(rung,),
         parameters={
             **parameters,
+            "limits": limits,
             "dimensions": [one.model_dump() for one in space.dimensions],
         },
         notes=base.notes,
     )
+    return with_limits_observed(study, limits)
 
 
 def _notes(first: Arm, second: Arm, left_out: str) -> tuple[str, ...]:

@@ -9,17 +9,18 @@ is to be fast; their upper ends leave memory for what runs beside it.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
-from pgdrag.designs.search.parameters import Dimension, Goal, SearchParameters
+from pgdrag.designs.search.parameters import Dimension, Goal
 from pgdrag.english import capital
 from pgdrag.errors import UsageError
 from pgdrag.experiment.rules_of_thumb import rules_of_thumb
+from pgdrag.experiment.setting_conditions import CONDITIONS, does_nothing_why
 from pgdrag.findings.durability import Loss, loss_of
 from pgdrag.host.allowance import Allowance
-from pgdrag.model import Study
 from pgdrag.servers.channel import PLACE, channel_settings
 from pgdrag.servers.settings import Setting, SettingsCatalog, UnknownSetting
 from pgdrag.units import to_base_real
@@ -258,6 +259,9 @@ class SearchSpace:
     dimensions: tuple[Dimension, ...]
     excluded: tuple[Excluded, ...]
 
+    def __add__(self, other: SearchSpace) -> SearchSpace:
+        return SearchSpace(self.dimensions + other.dimensions, self.excluded + other.excluded)
+
 
 @dataclass(frozen=True)
 class _Search:
@@ -306,33 +310,39 @@ def search_space(
     for _, setting in sorted(catalog.settings.items()):
         own, rule = given.get(setting.name), rules.get(setting.name)
         found = _excluded_why(setting, own, search) or _dimension(setting, own, rule, search)
-        if isinstance(found, str) and setting.name in named:
-            raise UsageError(
-                f'setting "{setting.name}" cannot be searched: {found}', hint=_hint(setting, found)
-            )
         if isinstance(found, str):
             excluded.append(Excluded(setting.name, found))
         elif named and setting.name not in named:
             excluded.append(Excluded(setting.name, _NOT_NAMED))
         else:
             dimensions.append(found)
-    return SearchSpace(tuple(dimensions), tuple(excluded))
+    space = _conditioned(dimensions, excluded, catalog, given)
+    for out in space.excluded:
+        if out.name in named:
+            _refuse(catalog.settings[out.name], out.reason)
+    return space
 
 
-def with_server_space(study: Study, catalog: SettingsCatalog, allowance: Allowance) -> Study:
-    """Return a study whose design searches the server's own settings with that space; any other as it is."""
-    parameters = study.design_parameters
-    if not isinstance(parameters, SearchParameters) or parameters.space != "all":
-        return study
-    space = search_space(
-        catalog,
-        study.rungs[0].treatment.of_kind("setting"),
-        allowance,
-        connections=study.load.connections,
-        goal=parameters.goal,
-    )
-    completed = parameters.model_copy(update={"dimensions": space.dimensions})
-    return replace(study, design_parameters=completed)
+def _conditioned(
+    dimensions: Sequence[Dimension],
+    excluded: Sequence[Excluded],
+    catalog: SettingsCatalog,
+    given: Mapping[str, str],
+) -> SearchSpace:
+    """Return the space with the conditions of its dimensions, without those that can do nothing in it."""
+    of_name = {one.name: one for one in dimensions}
+    kept, inert = [], []
+    for one in dimensions:
+        condition = CONDITIONS.get(one.name)
+        if condition is not None and condition.other in of_name:
+            values = tuple(filter(condition.is_met_by, of_name[condition.other].values))
+            kept.append(one.model_copy(update={"needs": condition.other, "needs_values": values}))
+        elif why := does_nothing_why(one.name, given, catalog):
+            inert.append(Excluded(one.name, why))
+        else:
+            kept.append(one)
+    left_out = sorted([*excluded, *inert], key=lambda x: x.name)
+    return SearchSpace(tuple(kept), tuple(left_out))
 
 
 def _known(catalog: SettingsCatalog, name: str) -> str:
@@ -346,6 +356,11 @@ def _known(catalog: SettingsCatalog, name: str) -> str:
             hint="Leave it out of the settings to search.",
         )
     return found.name
+
+
+def _refuse(setting: Setting, reason: str) -> NoReturn:
+    message = f'setting "{setting.name}" cannot be searched: {reason}'
+    raise UsageError(message, hint=_hint(setting, reason))
 
 
 def _hint(setting: Setting, reason: str) -> str:

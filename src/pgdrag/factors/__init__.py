@@ -115,11 +115,17 @@ class Factor(ABC):
     # It changes the operating system: the host is locked, and the trials of all arms begin with the dataset
     # out of the page cache.
     changes_host: ClassVar[bool] = False
+    # Values that a search may try, by the level's name.
+    search_values: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     # What it does goes on within the window, and can be read back only when that has ended, before `undo`.
     reads_back_late: ClassVar[bool] = False
 
     def problem(self, level: Level, here: Here) -> Problem | None:
         """Return what keeps this level, by itself, from being applied here; None: nothing known."""
+        return None
+
+    def value_now(self, name: str, here: Here) -> str | None:
+        """Return the value that a level of this name has while nobody sets it; None: that is not known beforehand."""
         return None
 
     def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:

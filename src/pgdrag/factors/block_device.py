@@ -47,6 +47,13 @@ class BlockDevice(KernelFiles):
     # It changes the disk that is under the data, and that is somebody's: tests have disks of their own.
     examples: ClassVar[tuple[Example, ...]] = ()
 
+    search_values: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "nr_requests": ("32", "64", "128", "256", "1024"),
+        "read_ahead_kb": ("0", "16", "128", "512", "4096"),
+        "rq_affinity": ("0", "1", "2"),
+        SCHEDULER: ("none", "mq-deadline", "kyber", "bfq"),
+    }
+
     def problem(self, level: Level, here: Here) -> Problem | None:
         """Return what no queue has as a mistake, what this disk lacks or nobody consented to as untestable."""
         what = f'block device attribute "{level.name}"'
@@ -72,6 +79,13 @@ class BlockDevice(KernelFiles):
         foreign = [x for x in tuned if device is None or x is not disk]
         lacking = [x for x in foreign if not x.is_named_in(here.allowed)]
         return _without_consent(level, lacking, disk) if lacking else None
+
+    def file_of(self, name: str, here: Here) -> Path | None:
+        """Return that of the disk under the throw-away clusters."""
+        if here.storage:
+            return None  # it is not made yet
+        disk = disk_under(here.scratch_root)
+        return None if isinstance(disk, str) else disk.files(name)[0]
 
     def batches(self, cluster: Cluster, levels: Mapping[str, str]) -> Iterable[Batch]:
         """Return the scheduler first, since setting it resets others; these are restored after it."""

@@ -40,6 +40,10 @@ class CpuGovernor(KernelFiles):
     # Virtual machines have no frequency of their own, so that a test cannot rely on any.
     examples: ClassVar[tuple[Example, ...]] = ()
 
+    search_values: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        _GOVERNOR: ("performance", "powersave", "schedutil", "ondemand")
+    }
+
     def problem(self, level: Level, here: Here) -> Problem | None:
         """Return another name as a mistake; what this machine lacks as untestable."""
         what = f'cpu_governor "{level.name}"'
@@ -56,6 +60,10 @@ class CpuGovernor(KernelFiles):
             or unwritable_value(level, what, shown_value(paths[0]))
             or untouchable(level, what, paths)
         )
+
+    def file_of(self, name: str, here: Here) -> Path | None:
+        """Return that of the first processor; others may differ."""
+        return next(iter(_paths(name)), None)
 
     def batches(self, cluster: Cluster, levels: Mapping[str, str]) -> Iterable[Batch]:
         """Return each level for all processors; a governor may have preferences of its own."""

@@ -48,6 +48,10 @@ class HugePages(KernelFiles):
             return Problem(level, False, f"{what} is not on this machine", f"It has: {offered}.")
         return untouchable(level, what, [path])
 
+    def file_of(self, name: str, here: Here) -> Path | None:
+        """Return the pool's size."""
+        return ROOT / name / _FILE
+
     def batches(self, cluster: Cluster, levels: Mapping[str, str]) -> Iterable[Batch]:
         """Return each pool by itself."""
         for name, value in sorted(levels.items()):

@@ -78,6 +78,15 @@ class KernelFiles(Factor):
         """Return what this kernel lacks or only root may set, and mistakes where they can be recognised."""
 
     @abstractmethod
+    def file_of(self, name: str, here: Here) -> Path | None:
+        """Return a file that shows what a level has now, whether or not it is there; None: it has none."""
+
+    def value_now(self, name: str, here: Here) -> str | None:
+        """Return what the kernel shows."""
+        path = self.file_of(name, here)
+        return None if path is None else _shown_or_none(path)
+
+    @abstractmethod
     def batches(self, cluster: Cluster, levels: Mapping[str, str]) -> Iterable[Batch]:
         """Return what to write, in order."""
 

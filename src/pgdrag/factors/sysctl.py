@@ -87,6 +87,18 @@ class Sysctl(KernelFiles):
         ),
     )
 
+    # Defaults of kernels and distributions, and what guides for PostgreSQL name beside them.
+    search_values: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "kernel.numa_balancing": ("0", "1"),
+        "kernel.sched_autogroup_enabled": ("0", "1"),
+        "vm.dirty_background_ratio": ("1", "3", "10", "20"),
+        "vm.dirty_expire_centisecs": ("300", "1000", "3000", "6000"),
+        "vm.dirty_ratio": ("5", "10", "20", "40", "80"),
+        "vm.dirty_writeback_centisecs": ("100", "500", "1500"),
+        "vm.swappiness": ("1", "10", "60"),
+        "vm.vfs_cache_pressure": ("50", "100", "200"),
+    }
+
     def problem(self, level: Level, here: Here) -> Problem | None:
         """Return typos and actions as mistakes; what this kernel lacks or nobody consented to as untestable."""
         what = f'sysctl "{level.name}"'
@@ -105,6 +117,10 @@ class Sysctl(KernelFiles):
         return (
             blocked or untouchable(level, what, [path]) or _without_consent(level, name, path, here)
         )
+
+    def file_of(self, name: str, here: Here) -> Path | None:
+        """Return its file below /proc/sys."""
+        return path_of(name)
 
     def batches(self, cluster: Cluster, levels: Mapping[str, str]) -> Iterable[Batch]:
         """Return each parameter by itself, but the two of a pair that exclude each other together."""

@@ -49,6 +49,12 @@ class TransparentHugepage(KernelFiles):
         ),
     )
 
+    search_values: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "defrag": ("always", "madvise", "never"),
+        "enabled": ("always", "madvise", "never"),
+        "shmem_enabled": ("always", "advise", "never"),
+    }
+
     def problem(self, level: Level, here: Here) -> Problem | None:
         """Return what is no switch's value anywhere as a mistake, what this kernel lacks as untestable."""
         what = f'transparent_hugepage "{level.name}"'
@@ -64,6 +70,10 @@ class TransparentHugepage(KernelFiles):
             is_mistake = level.value not in _CHOICES
             return Problem(level, is_mistake, message, f"This kernel offers {', '.join(offered)}.")
         return unwritable_value(level, what, shown_value(path)) or untouchable(level, what, [path])
+
+    def file_of(self, name: str, here: Here) -> Path | None:
+        """Return the switch."""
+        return ROOT / name
 
     def batches(self, cluster: Cluster, levels: Mapping[str, str]) -> Iterable[Batch]:
         """Return each by itself; switching huge pages on or off makes the kernel reserve memory again."""

@@ -15,6 +15,7 @@ from pgdrag.model.design import (
     Design,
     DesignParameters,
     all_designs,
+    make_design,
     parameters_of,
     stored_parameters,
 )
@@ -201,9 +202,9 @@ class Study:
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """Every level that the study sets anywhere, once, in the order of the rungs."""
+        """Every level that the study sets anywhere, once, in the order of the rungs; then those that its design tries."""
         every = (level for rung in self.rungs for level in (*rung.added, *rung.treatment.levels))
-        return tuple(dict.fromkeys(every))
+        return tuple(dict.fromkeys((*every, *make_design(self).levels)))
 
     def load_s(self, forecast: Forecast) -> tuple[float, float]:
         """Return how long the load of these trials takes, in seconds: at least, and if each uses its whole budget."""

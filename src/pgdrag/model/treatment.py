@@ -69,11 +69,14 @@ class Block:
     Attributes:
         treatments: one may stand in it more than once.
         is_brief: by short trials, which are enough to tell what matters from what does not.
+        is_patient: a window with few commits goes on; else it ends when it was to end, and tells no more than that
+            it is slow.
         replicates: how often it is run, at most as often as the study says; None: as often as the study says.
     """
 
     treatments: tuple[Treatment, ...] = ()
     is_brief: bool = False
+    is_patient: bool = True
     replicates: int | None = None
 
     def times(self, replicates: int) -> int:

@@ -25,7 +25,7 @@ _WIDTH, _MANY = 40, 10
 CIRCLE = "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0"
 _DIAMOND = "M0,-6L6,0L0,6L-6,0Z"
 _RIGHT, _LEFT = "M-5,-6L7,0L-5,6Z", "M5,-6L-7,0L5,6Z"
-_DOT = "M-3,0a3,3 0 1,0 6,0a3,3 0 1,0 -6,0"
+DOT = "M-3,0a3,3 0 1,0 6,0a3,3 0 1,0 -6,0"
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Row:
         start: where the row's own part of the bar begins; what lies before it is drawn lighter.
         published: the published ratio.
         is_whole: the sum of the other rows, drawn as a diamond.
+        dots: single trials of the row.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Row:
     published: float | None = None
     is_whole: bool = False
     is_baseline: bool = False
+    dots: Sequence[float] = ()
 
 
 def rows_figure(
@@ -92,7 +94,7 @@ def rows_figure(
     for at, row in enumerate(rows):
         parts += _drawn(scale, row, top + at * _ROW)
     for at, ratio in enumerate(dots, start=1):
-        shape = _DOT if 0 < ratio < math.inf else _RIGHT
+        shape = DOT if 0 < ratio < math.inf else _RIGHT
         parts.append(svg.mark(scale.at(ratio), dots_top + dot_row * at, shape, "found"))
     chart = svg.picture(name, title, description, math.ceil(bottom + _AXIS), parts)
 
@@ -119,6 +121,8 @@ def rows_figure(
 
 def _track(scale: LogScale, row: Row, empty: Sequence[str]) -> str:
     cells = list(empty)
+    for ratio in row.dots:
+        cells[_place(scale, ratio)] = "·"
     if row.published is not None:
         cells[_place(scale, row.published)] = "◇"
     found = row.found
@@ -147,7 +151,7 @@ def _shown(found: Interval) -> float:
 
 def _extent(row: Row) -> list[float]:
     found = row.found
-    values = [row.published] if row.published is not None else []
+    values = [*row.dots, *([row.published] if row.published is not None else [])]
     if found is None:
         return values
     center = _shown(found)
@@ -176,6 +180,7 @@ def _drawn(scale: LogScale, row: Row, top: float) -> list[str]:
         svg.two_texts(0, top + _LABEL_Y, row.name, aside, kinds=("strong", "label")),
         svg.two_texts(100, top + _LABEL_Y, before, row.words, kinds=kinds, anchor="end"),
     ]
+    parts += [svg.mark(scale.at(ratio), y, DOT, "trial") for ratio in row.dots]
     if row.found is not None:
         parts += _estimate(scale, row, row.found, y)
     elif row.is_baseline:

@@ -60,6 +60,16 @@ class PasswordInSetting(SettingError):
 _LARGER = {"B": "kB", "kB": "MB", "MB": "GB", "GB": "TB"}
 
 
+_TAKES_EFFECT = {
+    "postmaster": "restart",
+    "sighup": "reload",
+    "superuser-backend": "new session",
+    "backend": "new session",
+    "superuser": "session",
+    "user": "session",
+}
+
+
 @dataclass(frozen=True)
 class Setting:
     """One row of pg_settings without its current value; None where the server has NULL."""
@@ -74,6 +84,11 @@ class Setting:
     category: str
     boot_value: str | None
     short_desc: str
+
+    @property
+    def takes_effect(self) -> str:
+        """When a new value is in force: after a "restart" or a "reload", in a "new session", or in the "session" that sets it."""
+        return _TAKES_EFFECT.get(self.context, "never")
 
     def readable(self, shown: str) -> str:
         """Return a value of pg_settings in units that people read; 0 and -1 mean something else."""

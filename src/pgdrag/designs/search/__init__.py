@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from pgdrag.designs import Design, DesignParameters
-from pgdrag.designs.search.find import find
+from pgdrag.designs.search.aims import aims_of
+from pgdrag.designs.search.find import directions, find
 from pgdrag.designs.search.findings import SearchFinding
+from pgdrag.designs.search.limits import is_beyond, kept_limits
 from pgdrag.designs.search.objectives import OBJECTIVES
-from pgdrag.designs.search.parameters import Dimension, SearchParameters, way
+from pgdrag.designs.search.parameters import Dimension, SearchParameters
 from pgdrag.designs.search.procedure import Observed, Procedure, Request
 from pgdrag.designs.search.space import Point, Space
 from pgdrag.errors import UsageError
@@ -17,6 +20,8 @@ from pgdrag.stats.interval import bounded_exp
 from pgdrag.units import format_ratio
 
 _FAILURES = (Outcome.DID_NOT_START, Outcome.CRASHED, Outcome.STALLED, Outcome.UNTESTABLE)
+# Where the baseline commits so often in a short window, what commits too little in it is hopelessly slow.
+_MANY_COMMITS = 300
 
 
 class Search(Design):
@@ -30,17 +35,19 @@ class Search(Design):
 
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         super().__init__(rungs, parameters)
-        if self.parameters.objective not in OBJECTIVES:
-            known = ", ".join(OBJECTIVES)
-            raise UsageError(
-                f'there is no objective "{self.parameters.objective}"', hint=f"Objectives: {known}."
-            )
+        for name in self.parameters.objectives:
+            if name not in OBJECTIVES:
+                known = ", ".join(OBJECTIVES)
+                raise UsageError(f'there is no objective "{name}"', hint=f"Objectives: {known}.")
+        self.objectives = [OBJECTIVES[name] for name in self.parameters.objectives]
         dimensions = self.parameters.dimensions or _named_by(rungs)
         self.space = Space(dimensions, rungs[0].treatment)
         others = rungs[1:] if self.parameters.dimensions else ()
         self._rivals = {rung.name: rung.treatment for rung in others}
         near = {name: self.space.near(one) for name, one in self._rivals.items()}
-        self.procedure = Procedure(self.space, self.parameters, near)
+        self._is_hopeless_soon = False
+        aims = aims_of(self.parameters.objectives)
+        self.procedure = Procedure(self.space, self.parameters, near, aims)
         self._points: dict[str, Point | str] = {
             one.identity: name for name, one in self._rivals.items()
         }
@@ -61,10 +68,21 @@ class Search(Design):
         request = self.procedure.request
         if request is None:
             return Block()
-        return Block(self._treatments(request), is_brief=request.is_brief)
+        return Block(
+            self._treatments(request),
+            is_brief=request.is_brief,
+            is_patient=not (request.is_brief and self._is_hopeless_soon),
+        )
 
     def tell(self, results: Sequence[Result]) -> None:
         """Take the results of the block asked for last."""
+        commits = [
+            one.measurement.total.committed
+            for one in results
+            if one.measurement is not None and self._point(one.trial.treatment) == self.space.start
+        ]
+        if self.parameters.goal == "maximize" and commits:
+            self._is_hopeless_soon = min(commits) >= _MANY_COMMITS
         self.procedure.tell(self.observed(results))
 
     def forecast(self) -> Forecast:
@@ -84,27 +102,42 @@ class Search(Design):
 
     def so_far(self, results: Sequence[Result]) -> str:
         """Return the stage and the best gain by all blocks that are complete."""
-        course = self.procedure.course
+        course = self.procedure.main.course
         if not course or not self.space.changed(course[-1].point):
             return str(self.procedure.stage)
         ratio = format_ratio(bounded_exp(course[-1].gain))
-        return f"{self.procedure.stage}, {ratio} {way(self.parameters.goal)} by now"
+        better, _ = directions(self.objectives, self.parameters.goal)
+        return f"{self.procedure.stage}, {ratio} {better} by now"
 
     def observed(self, results: Iterable[Result]) -> list[Observed]:
         """Return results by their points, with the value of the objective."""
-        objective = OBJECTIVES[self.parameters.objective]
         sign = 1 if self.parameters.goal == "maximize" else -1
         found = []
         for one in results:
-            value = objective.value(one) if one.outcome is Outcome.MEASURED else None
+            point = self._point(one.trial.treatment)
+            is_measured = one.outcome is Outcome.MEASURED
+            # The baseline's number stands, whatever it needs: all others are compared with it.
+            is_refused = (
+                is_measured
+                and one.trial.is_brief
+                and point != self.space.start
+                and is_beyond(one, self.parameters.limits)
+            )
+            read = (
+                [objective.value(one) for objective in self.objectives]
+                if is_measured and not is_refused
+                else []
+            )
+            values = [x for x in read if x is not None]
+            is_known = len(values) == len(self.objectives)
             found.append(
                 Observed(
-                    self._point(one.trial.treatment),
-                    None if value is None else sign * value.log,
-                    0.0 if value is None else value.variance,
+                    point,
+                    tuple(sign * x.log for x in values) if is_known else None,
+                    tuple(x.variance for x in values),
                     one.trial.block,
                     one.trial.is_brief,
-                    one.outcome in _FAILURES,
+                    is_refused or one.outcome in _FAILURES,
                 )
             )
         return found
@@ -114,7 +147,15 @@ class Search(Design):
         self.ask()
         in_order = sorted(run.results, key=lambda result: result.trial.number)
         self.procedure.adopt(self.observed(in_order[len(self.procedure.history) :]))
-        return find(self.procedure, OBJECTIVES[self.parameters.objective])
+        times_s = tuple(accumulate(result.took_s for result in in_order))
+        found = self.procedure.main.found
+        of_found = [
+            one
+            for one in in_order
+            if not one.trial.is_brief and self._point(one.trial.treatment) == found
+        ]
+        limits = kept_limits(of_found, self.parameters.limits)
+        return find(self.procedure, self.objectives, times_s, limits)
 
     def _point(self, treatment: Treatment) -> Point | str:
         known = self._points.get(treatment.identity)

@@ -17,9 +17,14 @@ from pgdrag.findings.values import DesignFinding, FoundConfiguration, Interval
 
 @dataclass(frozen=True)
 class CourseFinding:
-    """The best configuration known after so many trials, and its gain."""
+    """The best configuration known after so many trials, and its gain.
+
+    Attributes:
+        time_s: what the run took until then, in seconds.
+    """
 
     trials: int
+    time_s: float
     gain: Interval
 
 
@@ -29,11 +34,12 @@ class TrialFinding:
 
     Attributes:
         number: of those with a number and those that failed, from 1.
-        gain: over the median of the baseline's trials; None where the trial failed.
+        gains: over the median of the baseline's trials; of several objectives together and in each; none
+            where the trial failed.
     """
 
     number: int
-    gain: float | None
+    gains: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,7 @@ class DimensionFinding:
         start, best: the baseline's value, and the best one by what is known.
         gain: of the best value over the baseline's.
         slice: by value, the gain over the baseline's value.
+        seen: by value, the gains of the trials that had it, less what the model says of their other settings.
         failing: values that are thought to make the server fail.
     """
 
@@ -54,6 +61,7 @@ class DimensionFinding:
     best: str
     gain: Interval
     slice: Mapping[str, Interval]
+    seen: Mapping[str, tuple[float, ...]]
     failing: tuple[str, ...]
 
 
@@ -86,13 +94,44 @@ class RivalFinding:
 
 
 @dataclass(frozen=True)
+class FrontFinding:
+    """A configuration of a search with several objectives, on fresh clusters.
+
+    Attributes:
+        lines: its values that differ from the baseline's, by name; none of an experiment's own treatment.
+        gains: over the baseline, by objective.
+        is_beaten: another one, or the baseline, is at least as good in every objective, and better in one, by
+            the estimates.
+    """
+
+    name: str
+    lines: Mapping[str, str]
+    gains: Mapping[str, Interval]
+    is_beaten: bool
+
+
+@dataclass(frozen=True)
+class LimitFinding:
+    """A limit of the search, and what the found configuration needs on fresh clusters, both with their units.
+
+    Attributes:
+        label: of the observation.
+    """
+
+    label: str
+    limit: str
+    highest: str
+    is_kept: bool
+
+
+@dataclass(frozen=True)
 class SearchFinding(DesignFinding):
     """What a search found so far.
 
     Attributes:
         goal: to maximize is to be fast, to minimize to be slow.
-        objective: in words.
-        is_rate: of the objective: it is throughput.
+        objective: in words; of several, all of them.
+        better, worse: what a configuration is that gains 1.2 times, or loses as much: "1.2× faster".
         stage: how far the search is.
         trials, failed: short trials of the exploration, and all trials that did not run.
         budget: short trials that it may explore with.
@@ -104,7 +143,9 @@ class SearchFinding(DesignFinding):
         claimed: the gain by the short trials, before the proof; None before it is known.
         proved: the gain on fresh clusters.
         rivals: what else was run there: the rules of thumb, the experiment's other treatments.
+        front: of several objectives, what each configuration of the proof gains in each.
         redeployments: the gain on each fresh cluster.
+        limits: those of the search that were observed on fresh clusters.
         found: the lines as a file; None before they are proved.
     """
 
@@ -112,7 +153,8 @@ class SearchFinding(DesignFinding):
 
     goal: Goal
     objective: str
-    is_rate: bool
+    better: str
+    worse: str
     stage: Stage
     trials: int
     budget: int
@@ -125,7 +167,9 @@ class SearchFinding(DesignFinding):
     claimed: Interval | None
     proved: Interval | None
     rivals: tuple[RivalFinding, ...]
+    front: tuple[FrontFinding, ...]
     redeployments: tuple[float, ...]
+    limits: tuple[LimitFinding, ...]
     found: FoundConfiguration | None
 
     def configuration(self) -> FoundConfiguration | None:

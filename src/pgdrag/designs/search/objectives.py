@@ -33,12 +33,13 @@ class Objective:
     Attributes:
         words: what it is, in a few words.
         value: reads it from a result in which something was committed; None where it is not known.
-        is_rate: more is faster; else it is a time, and less is faster.
+        better, worse: what a configuration is whose value is 1.2 times as good, or as bad: "1.2× faster".
     """
 
     words: str
     value: Callable[[Result], Value | None]
-    is_rate: bool = False
+    better: str = "faster"
+    worse: str = "slower"
 
 
 def _throughput(result: Result) -> Value | None:
@@ -62,9 +63,14 @@ def _server_cpu(result: Result) -> Value | None:
 
 
 OBJECTIVES: Mapping[str, Objective] = {
-    "throughput": Objective("committed transactions per second", _throughput, is_rate=True),
+    "throughput": Objective("committed transactions per second", _throughput),
     "latency-p99": Objective(
         "99th percentile of the latency of the commonest transaction", _latency_p99
     ),
-    "server-cpu": Objective("server's processor time per transaction", _server_cpu),
+    "server-cpu": Objective(
+        "server's processor time per transaction",
+        _server_cpu,
+        "cheaper",
+        "dearer",
+    ),
 }

@@ -14,11 +14,6 @@ MOST_VALUES = 64
 Goal = Literal["maximize", "minimize"]
 
 
-def way(goal: Goal) -> str:
-    """Return what a configuration that is better for a goal is: "faster" or "slower"."""
-    return "faster" if goal == "maximize" else "slower"
-
-
 class Dimension(BaseModel):
     """A factor that a search may change, and the values it may have.
 
@@ -31,6 +26,8 @@ class Dimension(BaseModel):
         rule: what a rule of thumb gives this machine; None: it says nothing.
         is_expected: it is known to matter often, so that the search tries it early.
         group: its category; a report names it.
+        needs: the dimension without which this one does nothing; "": it always matters.
+        needs_values: values of that one with which it matters.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -43,6 +40,8 @@ class Dimension(BaseModel):
     rule: str | None = None
     is_expected: bool = False
     group: str = ""
+    needs: str = ""
+    needs_values: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _holds_its_own(self) -> Self:
@@ -65,6 +64,10 @@ class SearchParameters(DesignParameters):
         default="throughput",
         description="What is maximized or minimized: see `pgdrag search --help`",
     )
+    also: tuple[str, ...] = Field(
+        default=(),
+        description="Further objectives: what is best for each alone is then looked for, and what is for all together",
+    )
     dimensions: tuple[Dimension, ...] = Field(
         default=(),
         description="Each factor with the values it may have; rungs beside the baseline are then rivals",
@@ -86,4 +89,13 @@ class SearchParameters(DesignParameters):
     keep: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.95, description="Part of the log gain that the fewest settings must keep"
     )
+    limits: dict[str, Annotated[float, Field(gt=0)]] = Field(
+        default_factory=dict,
+        description="Greatest value of each observation that a configuration may have, such as server_memory_bytes",
+    )
     seed: Annotated[int, Field(ge=0)] = Field(default=0, description="Seed of what is tried")
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """All objectives, each once."""
+        return tuple(dict.fromkeys((self.objective, *self.also)))

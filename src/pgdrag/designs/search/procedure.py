@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
+from pgdrag.designs.search.aims import Aim, Best, Sought
 from pgdrag.designs.search.feasible import Feasible
 from pgdrag.designs.search.parameters import SearchParameters
 from pgdrag.designs.search.proposal import best, propose
@@ -19,9 +20,10 @@ CANDIDATES = 3  # of a block; its first trial is the baseline or the incumbent
 _WIDTHS = (1, 4)  # dimensions nobody expects to matter that one trial changes: fewest and most
 _WIDTH = 3  # of the first trials
 _SQUASHED = 0.7  # a log loss beyond this is as bad as any: the model need not know how bad
-_CONTENDERS, _ROUNDS = 3, 2  # points that compete, and short trials of each
+_CONTENDERS, _ROUNDS = 3, 2  # points that compete for an aim, and short trials of each
+_CONTENDERS_OF_SEVERAL = 2  # where there is more than one aim
 _REDUCTIONS = 3  # at most so many times the fewest changes are chosen anew
-LINES_ALONE = 8  # lines at most that are left out one by one
+_LINES_ALONE = 8  # lines at most that are left out one by one
 _CONFIDENT = 1.96
 
 
@@ -50,32 +52,18 @@ class Observed:
 
     Attributes:
         point: what was tried; of a rival its name.
-        value: the logarithm of the objective, where more is what is searched for; None: nothing was committed,
+        values: the logarithm of each objective, where more is what is searched for; None: nothing was committed,
             or the server did not run.
-        is_failure: the configuration is to blame for that.
+        variances: of these, from within the trial.
+        is_failure: the configuration is to blame where there are no values.
     """
 
     point: Point | str
-    value: float | None
-    variance: float
+    values: tuple[float, ...] | None
+    variances: tuple[float, ...]
     block: int
     is_brief: bool
     is_failure: bool
-
-
-@dataclass(frozen=True)
-class Best:
-    """The best point known after some trials, and its log gain over the baseline.
-
-    Attributes:
-        low, high: 95 % interval of the gain.
-    """
-
-    trials: int
-    point: Point
-    gain: float
-    low: float
-    high: float
 
 
 Steps = Generator[Request, None, None]
@@ -86,14 +74,12 @@ class Procedure:
 
     Args:
         rivals: by name, treatments that what is found is compared with, as the points nearest to them.
+        aims: what is looked for, the main one first.
 
     Attributes:
         request: the next block; None when the search is over.
         history: every trial, in the order run.
-        course: the best after each block of short trials.
-        winner: the best point once exploring and competing are over.
-        found: the winner with the fewest changes that keep its gain.
-        claim: what the short trials say of the found point, before it is proved.
+        sought: what is known of each aim.
     """
 
     def __init__(
@@ -101,26 +87,30 @@ class Procedure:
         space: Space,
         parameters: SearchParameters,
         rivals: Mapping[str, Point] | None = None,
+        aims: Sequence[Aim] = (Aim(),),
     ) -> None:
         self.space, self.parameters = space, parameters
         self.rivals = rivals or {}
         self.feasible = Feasible(space)
         self.history: list[Observed] = []
-        self.course: list[Best] = []
+        self.sought = tuple(map(Sought, aims))
         self.stage = Stage.EXPLORING
-        self.winner: Point | None = None
-        self.found: Point | None = None
-        self.claim: Best | None = None
         self._kernels = Kernels(space)
-        self._response: tuple[int, Response] | None = None
+        self._responses: dict[Aim, Response] = {}
         self._steps = self._run()
         self.request = next(self._steps, None)
+
+    @property
+    def main(self) -> Sought:
+        """What is known of the main aim."""
+        return self.sought[0]
 
     def tell(self, observed: Sequence[Observed]) -> None:
         """Take all trials of the block asked for last."""
         self.adopt(observed)
-        if self.response is not None and any(one.is_brief for one in observed):
-            self.course.append(self.best())
+        if self.has_worked and any(one.is_brief for one in observed):
+            for one in self.sought:
+                one.course.append(self.best(one.aim))
         self.request = next(self._steps, None)
 
     def adopt(self, observed: Sequence[Observed]) -> None:
@@ -129,69 +119,84 @@ class Procedure:
             self.history.append(one)
             if isinstance(one.point, str):
                 continue
-            if one.value is not None:
+            if one.values is not None:
                 self.feasible.worked.append(one.point)
             elif one.is_failure:
                 self.feasible.failed.append(one.point)
 
     @property
-    def response(self) -> Response | None:
-        """What the short trials say of the space; None before the first that worked."""
-        tried = self._tried()
-        if not tried:
-            return None
-        if self._response is None or self._response[0] != len(tried):
-            before = None if self._response is None else self._response[1]
-            self._response = len(tried), respond(self._kernels, tried, before)
-        return self._response[1]
+    def has_worked(self) -> bool:
+        """Whether any short trial did: without one nothing is known."""
+        return any(_tells(one) for one in self.history)
 
-    def best(self) -> Best:
+    def response(self, aim: Aim) -> Response:
+        """Return what the short trials say of the space."""
+        tried = self._tried(aim)
+        assert tried, "nothing worked yet"
+        before = self._responses.get(aim)
+        if before is None or len(before.tried) != len(tried):
+            self._responses[aim] = respond(self._kernels, tried, before)
+        return self._responses[aim]
+
+    def best(self, aim: Aim) -> Best:
         """Return the best point by what is known."""
-        assert self.response is not None, "nothing worked yet"
-        return self._judged(best(self.response, self.feasible))
+        return self._judged(best(self.response(aim), self.feasible), aim)
 
     def trials_left(self) -> tuple[int, int, int]:
         """Return how many short trials are still to come, at least and at most, and how many full ones at most."""
         if self.request is None:
             return 0, 0, 0
         run = sum(one.is_brief for one in self.history)
-        of_winner = _CONTENDERS * _ROUNDS + 3 * _REDUCTIONS
-        lines = (LINES_ALONE + 1) * self.parameters.line_trials
-        brief = max(self.parameters.max_trials + of_winner + lines - run, len(self.request.points))
+        aims = len(self.sought)
+        competing = (1 + self._contenders_each * aims) * _ROUNDS
+        reducing = (1 + 2 * aims) * _REDUCTIONS
+        lines = (_LINES_ALONE + 1) * self.parameters.line_trials
+        most = self.parameters.max_trials + competing + reducing + lines
+        brief = max(most - run, len(self.request.points))
         exploring = self.parameters.max_trials - run if self.stage is Stage.EXPLORING else 0
         least = max(exploring - CANDIDATES, len(self.request.points))
         whole = sum(not one.is_brief for one in self.history)
-        arms = len(self.proof_points()) if self.found else 3
+        arms = len(self.proof_points()) if self.main.found else 2 + len(self.rivals) + aims
         return least, max(brief, least), max(arms * self.parameters.redeployments - whole, 0)
 
     def proof_points(self) -> tuple[Point | str, ...]:
-        """Return what is compared on fresh clusters: the baseline, what was found, the rules of thumb and all rivals."""
-        assert self.found is not None, "nothing was found yet"
-        arms: list[Point | str] = [self.space.start, self.found, *self.rivals]
+        """Return what is compared on fresh clusters: the baseline, what was found, all rivals and the rules of thumb."""
+        found = [one.found for one in self.sought if one.found is not None]
+        assert found, "nothing was found yet"
+        arms: list[Point | str] = [self.space.start, *found, *self.rivals]
         if self._rule not in self.feasible.failed:
             arms.append(self._rule)
         return tuple(dict.fromkeys(arms))
 
     def lines(self) -> tuple[int, ...]:
-        """Return the dimensions of the found point that are left out one by one, those that bring most first."""
-        assert self.found is not None, "nothing was found yet"
-        return self.by_gain(self.found)[:LINES_ALONE]
+        """Return the dimensions that are left out one by one of what was found for the main aim, those that bring most first."""
+        assert self.main.found is not None, "nothing was found yet"
+        return self.by_gain(self.main.found, self.main.aim)[:_LINES_ALONE]
 
     @property
     def _rule(self) -> Point:
         """What the rules of thumb say; they want to be fast."""
         return self.space.rule if self.parameters.goal == "maximize" else self.space.start
 
+    @property
+    def _contenders_each(self) -> int:
+        return _CONTENDERS if len(self.sought) == 1 else _CONTENDERS_OF_SEVERAL
+
     def names(self) -> dict[Point, str]:
         """Return the points that have a name of their own."""
         names = {self.space.rule: "rules of thumb"}
-        if self.winner is not None:
-            names[self.winner] = "winner"
-        if self.found is not None:
+        for one in reversed(self.sought):
+            suffix = f" for {one.aim.name}" if one.aim.name else ""
+            if one.winner is not None:
+                names[one.winner] = f"winner{suffix}"
+        if self.main.found is not None:
             for at in self.lines() if self.stage is Stage.WEIGHING else ():
                 name = self.space.dimensions[at].name
-                names[self.without(self.found, at)] = f"found without {name}"
-            names[self.found] = "found"
+                names[self.without(self.main.found, at)] = f"found without {name}"
+        for one in reversed(self.sought):
+            suffix = f" for {one.aim.name}" if one.aim.name else ""
+            if one.found is not None:
+                names[one.found] = f"found{suffix}"
         return names
 
     def without(self, point: Point, at: int) -> Point:
@@ -205,30 +210,37 @@ class Procedure:
             self._end()
             return
         yield from self._explore()
-        if self.response is None or not self.space.changed(self.best().point):
+        if not self.has_worked or not self._changed(self.best(x.aim).point for x in self.sought):
             self._end()
             return
         self.stage = Stage.COMPETING
         yield from self._compete()
         self.stage = Stage.REDUCING
         yield from self._reduce()
-        if self.found is None or not self.space.changed(self.found):
+        if not self._changed(one.found for one in self.sought):
             self._end()
             return
-        self.claim = self._judged(self.found)
+        for one in self.sought:
+            assert one.found is not None
+            one.claim = self._judged(one.found, one.aim)
         self.stage = Stage.PROVING
         for _ in range(self.parameters.redeployments):
             yield Request(self.proof_points(), is_brief=False)
         self.stage = Stage.WEIGHING
+        assert self.main.found is not None
         lines = self.lines()
-        if len(self.space.changed(self.found)) > 1:
-            without = [self.without(self.found, at) for at in lines]
+        if len(self.space.changed(self.main.found)) > 1:
+            without = [self.without(self.main.found, at) for at in lines]
             for _ in range(self.parameters.line_trials):
-                yield Request((self.found, *without))
+                yield Request((self.main.found, *without))
         self._end()
 
     def _end(self) -> None:
         self.stage = Stage.DONE
+
+    def _changed(self, points: Iterable[Point | None]) -> list[Point]:
+        """Return those that are not the baseline."""
+        return [one for one in points if one is not None and self.space.changed(one)]
 
     def _explore(self) -> Steps:
         start, rng = self.space.start, np.random.default_rng(self.parameters.seed)
@@ -238,83 +250,97 @@ class Procedure:
             left = self.parameters.max_trials - len(self.history)
             if left < 1 + CANDIDATES:
                 return
-            response = self.response
-            incumbent = start if response is None else self.best().point
             failed = len(self.feasible.failed)
-            anchor = start if turn % 2 else incumbent
-            if response is None:
-                candidates = [start] * CANDIDATES
+            # Each candidate is for the next aim.
+            turns = range(turn * CANDIDATES, (turn + 1) * CANDIDATES)
+            aims = [self.sought[x % len(self.sought)].aim for x in turns]
+            if not self.has_worked:
+                yield Request((start,) * (1 + CANDIDATES))
             else:
+                known = {aim: self.best(aim).point for aim in dict.fromkeys(aims)}
                 candidates = [
-                    propose(response, self.feasible, incumbent, width=width, rng=rng)
-                    for _ in range(CANDIDATES)
+                    propose(self.response(aim), self.feasible, known[aim], width=width, rng=rng)
+                    for aim in aims
                 ]
-            yield Request((anchor, *candidates))
+                anchor = start if turn % 2 else known[aims[0]]
+                yield Request((anchor, *candidates))
             more = len(self.feasible.failed) - failed
             least, most = _WIDTHS
             width = max(width // 2, least) if more > 1 else min(width + (not more), most)
 
     def _compete(self) -> Steps:
         for _ in range(_ROUNDS):
-            yield Request((self.space.start, *self._contenders()))
-        self.winner = self.best().point
+            contenders = (x for one in self.sought for x in self._contenders(one.aim))
+            yield Request(tuple(dict.fromkeys((self.space.start, *contenders))))
+        for one in self.sought:
+            one.winner = self.best(one.aim).point
 
-    def _contenders(self) -> tuple[Point, ...]:
+    def _contenders(self, aim: Aim) -> tuple[Point, ...]:
         """Return the best point by what is known, and of those tried the best that differ from it."""
-        assert self.response is not None
-        worked = {one.point: self.response.gain(one.point)[0] for one in self._tried()}
+        response = self.response(aim)
+        worked = {one.point: response.gain(one.point)[0] for one in response.tried}
         ranked = sorted(worked, key=lambda point: -worked[point])
-        points = dict.fromkeys((self.best().point, *ranked))
+        points = dict.fromkeys((self.best(aim).point, *ranked))
         points.pop(self.space.start, None)
-        return tuple(points)[:_CONTENDERS]
+        return tuple(points)[: self._contenders_each]
 
     def _reduce(self) -> Steps:
-        assert self.winner is not None
-        seen: set[Point] = set()
+        seen: set[tuple[Point, ...]] = set()
+        winners = [one.winner for one in self.sought if one.winner is not None]
         for _ in range(_REDUCTIONS):
-            self.found = self._fewest(self.winner)
-            if self.found in seen or not self.space.changed(self.found):
+            found = []
+            for one in self.sought:
+                assert one.winner is not None
+                one.found = self._fewest(one.winner, one.aim)
+                found.append(one.found)
+            if tuple(found) in seen or not self._changed(found):
                 return
-            seen.add(self.found)
-            yield Request(tuple(dict.fromkeys((self.space.start, self.winner, self.found))))
+            seen.add(tuple(found))
+            yield Request(tuple(dict.fromkeys((self.space.start, *winners, *found))))
 
-    def _fewest(self, point: Point) -> Point:
+    def _fewest(self, point: Point, aim: Aim) -> Point:
         """Return a point without the changes that together bring less than may be lost of its gain."""
-        assert self.response is not None
-        gain, _ = self.response.gain(point)
+        response = self.response(aim)
+        gain, _ = response.gain(point)
         if gain <= 0:
             return self.space.start
-        kept = list(self.by_gain(point))
+        kept = list(self.by_gain(point, aim))
         while kept:
             fewer = self.space.only(point, kept[:-1])
-            if self.response.gain(fewer)[0] < self.parameters.keep * gain:
+            if response.gain(fewer)[0] < self.parameters.keep * gain:
                 break
             kept.pop()
         return self.space.only(point, kept)
 
-    def by_gain(self, point: Point) -> tuple[int, ...]:
+    def by_gain(self, point: Point, aim: Aim) -> tuple[int, ...]:
         """Return the dimensions in which a point differs from the baseline, those that bring most first."""
-        assert self.response is not None
-        effects = self.response.effects()
+        effects = self.response(aim).effects
         return tuple(sorted(self.space.changed(point), key=lambda x: -effects[x][0][point[x]]))
 
-    def _judged(self, point: Point) -> Best:
-        assert self.response is not None
-        gain, sd = self.response.gain(point)
+    def _judged(self, point: Point, aim: Aim) -> Best:
+        gain, sd = self.response(aim).gain(point)
         half = _CONFIDENT * sd
         return Best(len(self.history), point, gain, gain - half, gain + half)
 
-    def _tried(self) -> list[Tried]:
-        brief = [one for one in self.history if one.is_brief and one.value is not None]
+    def _tried(self, aim: Aim) -> list[Tried]:
+        brief = [one for one in self.history if _tells(one)]
+        values = [aim.value(one.values or ()) for one in brief]
         of_start = [
-            one.value for one in brief if one.value is not None and one.point == self.space.start
+            value for one, value in zip(brief, values, strict=True) if one.point == self.space.start
         ]
         center = float(np.median(of_start)) if of_start else 0.0
         return [
-            Tried(one.point, center + squashed(one.value - center), one.variance, one.block)
-            for one in brief
-            if one.value is not None and not isinstance(one.point, str)
+            Tried(
+                one.point, center + squashed(value - center), aim.variance(one.variances), one.block
+            )
+            for one, value in zip(brief, values, strict=True)
+            if not isinstance(one.point, str)
         ]
+
+
+def _tells(one: Observed) -> bool:
+    """Tell whether a trial says something of the space: a short one of a point, with a number."""
+    return one.is_brief and one.values is not None and not isinstance(one.point, str)
 
 
 def squashed(gain: float) -> float:

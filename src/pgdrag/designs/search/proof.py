@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
+from pgdrag.designs.search.aims import Aim
 from pgdrag.designs.search.procedure import Observed
 from pgdrag.designs.search.space import Point
 from pgdrag.stats.effects import effect_of
@@ -15,12 +16,14 @@ from pgdrag.stats.interval import Interval
 _CONFIDENCE = 0.95
 
 
-def differences(trials: Iterable[Observed], point: Point | str, over: Point | str) -> list[float]:
+def differences(
+    trials: Iterable[Observed], point: Point | str, over: Point | str, aim: Aim
+) -> list[float]:
     """Return the log gain of a point, or of a rival by its name, over another in each block that has a number of both."""
     by_block: dict[int, dict[Point | str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for one in trials:
-        if one.value is not None:
-            by_block[one.block][one.point].append(one.value)
+        if one.values is not None:
+            by_block[one.block][one.point].append(aim.value(one.values))
     return [
         fmean(values[point]) - fmean(values[over])
         for _, values in sorted(by_block.items())

@@ -22,10 +22,9 @@ def best(response: Response, feasible: Feasible) -> Point:
         int(
             np.argmax(np.where(risk > 0, -np.inf, mean - (0 if one.is_expected else _CAUTION) * sd))
         )
-        for one, (mean, sd), risk in zip(space.dimensions, response.effects(), risks, strict=True)
+        for one, (mean, sd), risk in zip(space.dimensions, response.effects, risks, strict=True)
     ]
-    assert len(found) == len(space.dimensions)
-    return tuple(found)
+    return space.effective(tuple(found))
 
 
 def propose(
@@ -55,7 +54,8 @@ def propose(
         chosen[at] if one.is_expected or at in kept else incumbent[at]
         for at, one in enumerate(dimensions)
     )
-    return feasible.cautious(point, incumbent, risks)
+    cautious = feasible.cautious(point, incumbent, risks)
+    return response.kernels.space.effective(cautious)
 
 
 def _maxima(

@@ -135,8 +135,9 @@ class Response:
     def _weights(self) -> Array:
         return np.asarray(linalg.cho_solve(self._factor, self._values))
 
+    @cached_property
     def effects(self) -> list[tuple[Array, Array]]:
-        """Return, by dimension, the mean and the standard deviation of each value's effect."""
+        """By dimension, the mean and the standard deviation of each value's effect."""
         found = []
         for at, scale in enumerate(self.scales):
             kernel = self.kernels.of[at]
@@ -161,6 +162,15 @@ class Response:
         expected = self.kernels.mean(point) - self.kernels.mean(over)
         return expected + float(cross @ self._weights), math.sqrt(max(variance, 0.0))
 
+    def alone(self, at: int) -> list[float]:
+        """Return, by trial, its log gain over the baseline less the mean effects of all other dimensions."""
+        residuals = _own_variances(self.noise, self.tried) * self._weights
+        effects, _ = self.effects[at]
+        return [
+            float(residual + effects[one.point[at]])
+            for one, residual in zip(self.tried, residuals, strict=True)
+        ]
+
     def draw(self, rng: np.random.Generator) -> list[Array]:
         """Draw, by dimension, the effects of its values from what the trials leave possible.
 
@@ -176,8 +186,8 @@ class Response:
             x: rng.normal(scale=_BLOCK_SHARE * self.noise) for x in sorted({*blocks.tolist()})
         }
         at_trials = at_trials + np.array([shared[x] for x in blocks.tolist()])
-        within = np.array([one.variance for one in self.tried])
-        at_trials = at_trials + rng.normal(size=len(within)) * np.sqrt(self.noise**2 + within)
+        own = np.sqrt(_own_variances(self.noise, self.tried))
+        at_trials = at_trials + rng.normal(size=len(own)) * own
         at_trials = at_trials + _OFFSET_SD * rng.normal()
         weights = linalg.cho_solve(self._factor, self._values - at_trials)
         return [
@@ -254,10 +264,15 @@ def _same_block(tried: Sequence[Tried]) -> Array:
 
 
 def _covariance(stack: Array, squares: Array, noise: float, tried: Sequence[Tried]) -> Array:
-    within = np.array([one.variance for one in tried])
     found = np.tensordot(squares, stack, axes=1) + _OFFSET_SD**2
     found = found + (_BLOCK_SHARE * noise) ** 2 * _same_block(tried)
-    return np.asarray(found + np.diag(noise**2 + within + _JITTER))
+    return np.asarray(found + np.diag(_own_variances(noise, tried)))
+
+
+def _own_variances(noise: float, tried: Sequence[Tried]) -> Array:
+    """Return, by trial, the variance of what it shares with no other."""
+    within = np.array([one.variance for one in tried])
+    return np.asarray(noise**2 + within + _JITTER)
 
 
 def _root(kernel: Array) -> Array:

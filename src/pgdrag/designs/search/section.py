@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pgdrag.designs.search.findings import DimensionFinding, LineFinding, SearchFinding
-from pgdrag.designs.search.parameters import way
-from pgdrag.designs.search.words import gain_words
+from pgdrag.designs.search.front_picture import front_figure
+from pgdrag.designs.search.words import front_lines, gain_words
 from pgdrag.english import counted
 from pgdrag.findings.values import Findings, Interval
 from pgdrag.report.cells import NOTHING
@@ -23,6 +23,7 @@ from pgdrag.report.document import (
 )
 from pgdrag.report.rows_chart import Row, rows_figure
 from pgdrag.report.sections import Section, found_of
+from pgdrag.units import format_duration
 
 _MOST_STEPS = 12  # of the way there, in the picture
 _MOST_DIMENSIONS = 10
@@ -46,6 +47,7 @@ class SearchSection(Section):
         return (
             *_file(findings, found),
             *_proof(found),
+            *_front(found),
             *_course(found),
             *_importance(found),
             *_slices(found),
@@ -55,7 +57,7 @@ class SearchSection(Section):
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return the file and the proof."""
         found = found_of(findings, SearchFinding)
-        return (*_file(findings, found), *_proof(found))
+        return (*_file(findings, found), *_proof(found), *_front(found))
 
     def ending(self, findings: Findings) -> Sequence[Block]:
         """Return the file."""
@@ -110,7 +112,7 @@ def _proof(found: SearchFinding) -> list[Block]:
     if not rows:
         return []
     caption = (
-        f"How many times {way(found.goal)} than the baseline, with 95 % intervals; a dot is one fresh cluster. "
+        f"How many times {found.better} than the baseline, with 95 % intervals; a dot is one fresh cluster. "
         "Logarithmic scale."
     )
     return [
@@ -121,6 +123,40 @@ def _proof(found: SearchFinding) -> list[Block]:
     ]
 
 
+def _front(found: SearchFinding) -> list[Block]:
+    """Return what each configuration brings in each objective, and the picture where there are two of these."""
+    if not found.front:
+        return []
+    objectives = list(found.front[0].gains)
+    rows = tuple(
+        (
+            Cell(one.name, front_lines(one) if one.lines else "", is_strong=not one.is_beaten),
+            *(_gain_cell(found, one.gains[name]) for name in objectives),
+            Cell("something is better in all", tone=Tone.MUTED)
+            if one.is_beaten
+            else Cell("on the front"),
+        )
+        for one in found.front
+    )
+    blocks: list[Block] = [
+        Heading("What each configuration brings"),
+        Table(
+            "Gain over the baseline in each objective, on fresh clusters",
+            header("Configuration", *objectives, ""),
+            rows,
+        ),
+    ]
+    if len(objectives) == 2:
+        blocks.append(front_figure(found))
+    return blocks
+
+
+def _gain_cell(found: SearchFinding, gain: Interval) -> Cell:
+    number, _, bounds = gain_words(found, gain).partition(" (")
+    tone = Tone.PLAIN if gain.excludes_one else Tone.MUTED
+    return Cell(number, f"({bounds}", tone)
+
+
 def _course(found: SearchFinding) -> list[Block]:
     if not found.course:
         return []
@@ -128,7 +164,13 @@ def _course(found: SearchFinding) -> list[Block]:
     last = len(found.course) - 1
     shown = [x for at, x in enumerate(found.course) if (last - at) % stride == 0]
     rows = [
-        Row(f"after {x.trials} trials", words=_words(found, x.gain), found=x.gain) for x in shown
+        Row(
+            f"after {x.trials} trials",
+            format_duration(x.time_s),
+            words=_words(found, x.gain),
+            found=x.gain,
+        )
+        for x in shown
     ]
     caption = "The best configuration by what was known then, and what it was thought to gain, with 95 % intervals."
     title = "Best so far"
@@ -170,10 +212,14 @@ def _slice(found: SearchFinding, one: DimensionFinding) -> Figure:
             "before" if value == one.start else "makes trials fail" if value in one.failing else "",
             _words(found, gain),
             found=gain,
+            dots=one.seen.get(value, ()),
         )
         for value, gain in one.slice.items()
     ]
-    caption = "All other settings as they were; values that no trial had are the model's."
+    caption = (
+        "All other settings as they were. A dot is a trial, less what the model says of its other settings; a value "
+        "without dots was not tried."
+    )
     return _figure(found, rows, f"Gain by {one.name}", caption, f"search-slice-{one.name}")
 
 
@@ -186,7 +232,7 @@ def _figure(
     dots: Sequence[float] = (),
 ) -> Figure:
     description = "; ".join(f"{row.name} {row.words}" for row in rows)
-    whole = f"{title}: times {way(found.goal)} than the baseline"
+    whole = f"{title}: times {found.better} than the baseline"
     return rows_figure(rows, whole, description, caption, name=name, dots=dots)
 
 

@@ -35,7 +35,31 @@ class Space:
     @cached_property
     def rule(self) -> Point:
         """What the rules of thumb say; the baseline where they say nothing."""
-        return tuple(one.values.index(one.rule or one.start) for one in self.dimensions)
+        return self.effective(
+            tuple(one.values.index(one.rule or one.start) for one in self.dimensions)
+        )
+
+    @cached_property
+    def _needs(self) -> list[tuple[int, int, frozenset[int]]]:
+        """Each dimension that needs another one, that one, and the places of its values with which it matters."""
+        at = {one.name: place for place, one in enumerate(self.dimensions)}
+        return [
+            (
+                place,
+                at[one.needs],
+                frozenset(map(self.dimensions[at[one.needs]].values.index, one.needs_values)),
+            )
+            for place, one in enumerate(self.dimensions)
+            if one.needs in at
+        ]
+
+    def effective(self, point: Point) -> Point:
+        """Return a point with the baseline's values in the dimensions that do nothing in it."""
+        found = list(point)
+        for at, other, values in self._needs:
+            if point[other] not in values:
+                found[at] = self.start[at]
+        return tuple(found)
 
     def near(self, treatment: Treatment) -> Point:
         """Return the point nearest to a treatment, in the dimensions whose values it names."""
@@ -58,9 +82,11 @@ class Space:
     def only(self, point: Point, kept: Iterable[int]) -> Point:
         """Return the baseline with a point's values in some dimensions."""
         chosen = {*kept}
-        return tuple(
-            one if at in chosen else start
-            for at, (one, start) in enumerate(zip(point, self.start, strict=True))
+        return self.effective(
+            tuple(
+                one if at in chosen else start
+                for at, (one, start) in enumerate(zip(point, self.start, strict=True))
+            )
         )
 
     def level(self, at: int, value: int) -> Level:

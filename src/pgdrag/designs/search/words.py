@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
-from pgdrag.designs.search.findings import LineFinding, SearchFinding
-from pgdrag.designs.search.parameters import way
+from pgdrag.designs.search.findings import FrontFinding, LineFinding, SearchFinding
 from pgdrag.designs.search.procedure import Stage
-from pgdrag.english import counted, listed
+from pgdrag.english import capital, counted, listed
 from pgdrag.findings.values import FoundConfiguration, Interval
 from pgdrag.findings.wording import inverse
 from pgdrag.units import format_interval, format_ratio
@@ -19,31 +18,53 @@ _MOST_NAMED = 6
 
 def gain_words(found: SearchFinding, gain: Interval) -> str:
     """Return `1.31× faster (1.28× to 1.34×)`, in the way that was searched for; a loss the other way round."""
-    low, center, high = gain.low, gain.center, gain.high
-    goal = found.goal
+    low, center, high, way = gain.low, gain.center, gain.high, found.better
     if center < 1:
-        low, center, high = inverse(high), inverse(center), inverse(low)
-        goal = "minimize" if goal == "maximize" else "maximize"
+        low, center, high, way = inverse(high), inverse(center), inverse(low), found.worse
     number, _, interval = format_interval(low, center, high).partition(" ")
-    return f"{number} {way(goal)} {interval}"
+    return f"{number} {way} {interval}"
 
 
 def answer(found: SearchFinding) -> str:
     """Return the question answered."""
     if not found.lines:
-        return _nothing(found)
+        return " ".join((_nothing(found), *_front_words(found)))
     settings = _lines_words(found.lines)
     if found.proved is None:
         if found.claimed is None:
             return f"No answer yet: {found.stage}."
         return f"By short trials {gain_words(found, found.claimed)} with {settings}; not proved on fresh clusters yet."
     proof = gain_words(found, found.proved).replace(" (", " (95 % CI ", 1)
-    text = f"{proof} with {settings}, on {counted(len(found.redeployments), 'fresh cluster')}."
+    whole = "All together " if found.front else ""
+    text = (
+        f"{whole}{proof} with {settings}, on {counted(len(found.redeployments), 'fresh cluster')}."
+    )
     for rival in found.rivals:
         text += f" Against {rival.name}: {gain_words(found, rival.beaten_by)}."
     if not found.proved.excludes_one:
         text += " That is no significant difference."
-    return text
+    if kept := [one for one in found.limits if one.is_kept]:
+        needs = listed([f"{one.label} {one.highest} of {one.limit} at most" for one in kept])
+        text += f" Within the limits: {needs}."
+    return " ".join((text, *_front_words(found)))
+
+
+def _front_words(found: SearchFinding) -> Iterator[str]:
+    """Yield, of several objectives, what else was found that nothing beats in all of them."""
+    of_main = {one.name: one.value for one in found.lines}
+    for one in found.front:
+        if one.lines and one.lines != of_main and not one.is_beaten:
+            yield f"{capital(one.name)}: {front_gains(found, one)}, with {front_lines(one)}."
+
+
+def front_gains(found: SearchFinding, one: FrontFinding) -> str:
+    """Return `throughput 1.3× better (1.2× to 1.4×) and latency-p99 1.1× worse (1× to 1.2×)`."""
+    return listed([f"{name} {gain_words(found, gain)}" for name, gain in one.gains.items()])
+
+
+def front_lines(one: FrontFinding) -> str:
+    """Return the changes of a configuration, the first few of them named."""
+    return _named([f"{name} = {value}" for name, value in one.lines.items()])
 
 
 def _nothing(found: SearchFinding) -> str:
@@ -51,14 +72,16 @@ def _nothing(found: SearchFinding) -> str:
         return f"No answer yet: {found.stage}, {found.trials} of {found.budget} short trials."
     if found.failed and not found.course:
         return f"None found: none of {counted(found.trials, 'trial')} ran."
-    return f"No configuration {way(found.goal)} than the baseline was found in {counted(found.trials, 'short trial')}."
+    return f"No configuration {found.better} than the baseline was found in {counted(found.trials, 'short trial')}."
 
 
 def _lines_words(lines: tuple[LineFinding, ...]) -> str:
-    shown = [f"{one.name} = {one.value}" for one in lines[:_MOST_NAMED]]
-    if len(lines) > _MOST_NAMED:
-        shown.append(f"{len(lines) - _MOST_NAMED} more")
-    return listed(shown)
+    return _named([f"{one.name} = {one.value}" for one in lines])
+
+
+def _named(changes: Sequence[str]) -> str:
+    more = len(changes) - _MOST_NAMED
+    return listed([*changes[:_MOST_NAMED], *([f"{more} more"] if more > 0 else [])])
 
 
 def warnings(found: SearchFinding) -> Iterator[str]:
@@ -70,10 +93,16 @@ def warnings(found: SearchFinding) -> Iterator[str]:
                 f"the short trials claimed {gain_words(found, claim)}, and the fresh clusters show "
                 f"{gain_words(found, proof)}: longer trials see what short ones do not, such as checkpoints"
             )
+    for one in found.limits:
+        if not one.is_kept:
+            yield (
+                f"on fresh clusters the configuration exceeds a limit: {one.label} {one.highest}, and {one.limit} is "
+                "the most it may have; longer trials need more than the short ones of the search"
+            )
     if found.failed:
         yield (
-            f"{counted(found.failed, 'trial')} did not start, crashed, stalled, or had a value that is not in force; "
-            "what they have in common was avoided from then on"
+            f"{counted(found.failed, 'trial')} did not start, crashed, stalled, exceeded a limit, or had a value that "
+            "is not in force; what they have in common was avoided from then on"
         )
     weak = [one.name for one in found.lines if one.brings is not None and one.brings.low <= 1]
     if weak:
@@ -100,6 +129,11 @@ def configuration(found: SearchFinding, kinds: Mapping[str, str]) -> FoundConfig
         header.append(
             f"By cluster: {format_ratio(low)} to {format_ratio(high)}, median {format_ratio(median(found.redeployments))}."
         )
+    of_main = {one.name: one.value for one in found.lines}
+    for front in found.front:
+        if front.lines and front.lines != of_main:
+            changes = listed([f"{name} = {value}" for name, value in front.lines.items()])
+            header.append(f"{capital(front.name)}: {changes} ({front_gains(found, front)}).")
     settings = [one for one in found.lines if kinds.get(one.name) == _SETTING]
     return FoundConfiguration(
         settings={one.name: one.value for one in settings},
