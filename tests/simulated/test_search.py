@@ -8,7 +8,7 @@ import pytest
 from pgdrag.designs.search.parameters import Dimension, SearchParameters
 from pgdrag.designs.search.procedure import Stage
 from pgdrag.findings.find import find
-from pgdrag.model import Observation, Outcome, Rung, Treatment
+from pgdrag.model import Level, Observation, Outcome, Rung, Treatment
 from pgdrag.report.html import render_html
 from pgdrag.report.terminal import terminal_text
 from pgdrag.testing.simulated import (
@@ -216,3 +216,19 @@ def test_hopeless_trials_are_not_extended_once_the_baseline_is_known_to_be_fast(
     assert first <= 5
     assert not any(extended[first:])
     assert all(whole)
+
+
+def test_the_fewest_changes_that_beat_a_rival_are_proved_beside_it():
+    rival = Treatment("advice").with_levels(
+        "advice", [Level("setting", "cache", "2MB"), Level("setting", "known1", "8MB")]
+    )
+    base = study()
+    with_rival = replace(base, rungs=(*base.rungs, Rung("advice", "", rival)))
+    found = find(run_blocks(with_rival, Surface(Truth(noise=0.02), seed=8))).found
+    assert {one.name for one in found.lines} == {"cache", "log"}
+    [few] = found.fewest
+    assert few.rival == "advice"
+    assert few.lines.keys() == {"cache"}
+    assert few.over_rival.low > 1
+    assert "alone: " in found.answer
+    assert {one.name for one in found.rivals} == {"advice", "rules of thumb"}

@@ -15,7 +15,17 @@ from pgdrag.designs.search.parameters import Dimension, SearchParameters
 from pgdrag.designs.search.procedure import Observed, Procedure, Request
 from pgdrag.designs.search.space import Point, Space
 from pgdrag.errors import UsageError
-from pgdrag.model import Block, Forecast, Level, Outcome, Result, Rung, RunRecord, Treatment
+from pgdrag.model import (
+    Block,
+    Forecast,
+    Level,
+    Outcome,
+    Result,
+    Rung,
+    RunRecord,
+    Treatment,
+    Trial,
+)
 from pgdrag.stats.interval import bounded_exp
 from pgdrag.units import format_ratio
 
@@ -48,10 +58,8 @@ class Search(Design):
         self._is_hopeless_soon = False
         aims = aims_of(self.parameters.objectives)
         self.procedure = Procedure(self.space, self.parameters, near, aims)
-        self._points: dict[str, Point | str] = {
-            one.identity: name for name, one in self._rivals.items()
-        }
-        self._points[rungs[0].treatment.identity] = self.space.start
+        self._names = {one.identity: name for name, one in self._rivals.items()}
+        self._points = {rungs[0].treatment.identity: self.space.start}
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -79,7 +87,7 @@ class Search(Design):
         commits = [
             one.measurement.total.committed
             for one in results
-            if one.measurement is not None and self._point(one.trial.treatment) == self.space.start
+            if one.measurement is not None and self._point(one.trial) == self.space.start
         ]
         if self.parameters.goal == "maximize" and commits:
             self._is_hopeless_soon = min(commits) >= _MANY_COMMITS
@@ -114,7 +122,7 @@ class Search(Design):
         sign = 1 if self.parameters.goal == "maximize" else -1
         found = []
         for one in results:
-            point = self._point(one.trial.treatment)
+            point = self._point(one.trial)
             is_measured = one.outcome is Outcome.MEASURED
             # The baseline's number stands, whatever it needs: all others are compared with it.
             is_refused = (
@@ -150,17 +158,19 @@ class Search(Design):
         times_s = tuple(accumulate(result.took_s for result in in_order))
         found = self.procedure.main.found
         of_found = [
-            one
-            for one in in_order
-            if not one.trial.is_brief and self._point(one.trial.treatment) == found
+            one for one in in_order if not one.trial.is_brief and self._point(one.trial) == found
         ]
         limits = kept_limits(of_found, self.parameters.limits)
         return find(self.procedure, self.objectives, times_s, limits)
 
-    def _point(self, treatment: Treatment) -> Point | str:
-        known = self._points.get(treatment.identity)
+    def _point(self, trial: Trial) -> Point | str:
+        """Return what was tried; a rival is one in the proof alone, also where it is a point of the space itself."""
+        identity = trial.treatment.identity
+        if not trial.is_brief and identity in self._names:
+            return self._names[identity]
+        known = self._points.get(identity)
         # Otherwise an older pgdrag asked for it.
-        return self.space.near(treatment) if known is None else known
+        return self.space.near(trial.treatment) if known is None else known
 
     def _treatments(self, request: Request) -> tuple[Treatment, ...]:
         names = self.procedure.names()

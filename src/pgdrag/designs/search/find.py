@@ -10,6 +10,7 @@ from pgdrag.designs.search.aims import Aim, Best
 from pgdrag.designs.search.findings import (
     CourseFinding,
     DimensionFinding,
+    FewestFinding,
     FrontFinding,
     LimitFinding,
     LineFinding,
@@ -79,6 +80,7 @@ def find(
         claimed=None if main.claim is None else _ratio(main.claim),
         proved=mean_gain(gains),
         rivals=_rivals(procedure, proof),
+        fewest=_fewest(procedure, proof),
         front=_front(procedure, objectives, proof),
         redeployments=tuple(map(bounded_exp, gains)),
         limits=tuple(limits),
@@ -120,15 +122,28 @@ def _rivals(procedure: Procedure, proof: Sequence[Observed]) -> tuple[RivalFindi
     main = procedure.main
     if main.found is None:
         return ()
-    start, of_search = procedure.space.start, {one.found for one in procedure.sought}
+    start = procedure.space.start
+    of_search = {start, *(one.found for one in procedure.sought), *procedure.fewest.values()}
     made = []
     for point in procedure.proof_points():
-        if point == start or point in of_search:
+        if point in of_search:
             continue
         own = mean_gain(differences(proof, point, start, main.aim))
         beaten_by = mean_gain(differences(proof, main.found, point, main.aim))
         if own is not None and beaten_by is not None:
             made.append(RivalFinding(_name_of(procedure, point), own, beaten_by))
+    return tuple(made)
+
+
+def _fewest(procedure: Procedure, proof: Sequence[Observed]) -> tuple[FewestFinding, ...]:
+    space, aim = procedure.space, procedure.main.aim
+    made = []
+    for rival, point in procedure.fewest.items():
+        gain = mean_gain(differences(proof, point, space.start, aim))
+        over_rival = mean_gain(differences(proof, point, rival, aim))
+        if gain is not None and over_rival is not None:
+            lines = {level.name: level.value for level in space.levels(point)}
+            made.append(FewestFinding(rival, lines, gain, over_rival))
     return tuple(made)
 
 

@@ -94,6 +94,22 @@ class RivalFinding:
 
 
 @dataclass(frozen=True)
+class FewestFinding:
+    """The fewest changes of what was found that beat a rival, on fresh clusters.
+
+    Attributes:
+        lines: values that differ from the baseline's, by name.
+        gain: over the baseline.
+        over_rival: over the rival.
+    """
+
+    rival: str
+    lines: Mapping[str, str]
+    gain: Interval
+    over_rival: Interval
+
+
+@dataclass(frozen=True)
 class FrontFinding:
     """A configuration of a search with several objectives, on fresh clusters.
 
@@ -143,6 +159,7 @@ class SearchFinding(DesignFinding):
         claimed: the gain by the short trials, before the proof; None before it is known.
         proved: the gain on fresh clusters.
         rivals: what else was run there: the rules of thumb, the experiment's other treatments.
+        fewest: by rival, where fewer changes than all beat it by the short trials.
         front: of several objectives, what each configuration of the proof gains in each.
         redeployments: the gain on each fresh cluster.
         limits: those of the search that were observed on fresh clusters.
@@ -167,6 +184,7 @@ class SearchFinding(DesignFinding):
     claimed: Interval | None
     proved: Interval | None
     rivals: tuple[RivalFinding, ...]
+    fewest: tuple[FewestFinding, ...]
     front: tuple[FrontFinding, ...]
     redeployments: tuple[float, ...]
     limits: tuple[LimitFinding, ...]

@@ -80,6 +80,8 @@ class Procedure:
         request: the next block; None when the search is over.
         history: every trial, in the order run.
         sought: what is known of each aim.
+        fewest: by rival, the fewest changes of what was found for the main aim that are surely better than it by the
+            short trials; nothing where it takes all of them, or even these are not.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class Procedure:
         self.feasible = Feasible(space)
         self.history: list[Observed] = []
         self.sought = tuple(map(Sought, aims))
+        self.fewest: dict[str, Point] = {}
         self.stage = Stage.EXPLORING
         self._kernels = Kernels(space)
         self._responses: dict[Aim, Response] = {}
@@ -156,14 +159,14 @@ class Procedure:
         exploring = self.parameters.max_trials - run if self.stage is Stage.EXPLORING else 0
         least = max(exploring - CANDIDATES, len(self.request.points))
         whole = sum(not one.is_brief for one in self.history)
-        arms = len(self.proof_points()) if self.main.found else 2 + len(self.rivals) + aims
+        arms = len(self.proof_points()) if self.main.found else 2 + 2 * len(self.rivals) + aims
         return least, max(brief, least), max(arms * self.parameters.redeployments - whole, 0)
 
     def proof_points(self) -> tuple[Point | str, ...]:
         """Return what is compared on fresh clusters: the baseline, what was found, all rivals and the rules of thumb."""
         found = [one.found for one in self.sought if one.found is not None]
         assert found, "nothing was found yet"
-        arms: list[Point | str] = [self.space.start, *found, *self.rivals]
+        arms: list[Point | str] = [self.space.start, *found, *self.fewest.values(), *self.rivals]
         if self._rule not in self.feasible.failed:
             arms.append(self._rule)
         return tuple(dict.fromkeys(arms))
@@ -185,6 +188,7 @@ class Procedure:
     def names(self) -> dict[Point, str]:
         """Return the points that have a name of their own."""
         names = {self.space.rule: "rules of thumb"}
+        names |= {point: f"fewest that beat {rival}" for rival, point in self.fewest.items()}
         for one in reversed(self.sought):
             suffix = f" for {one.aim.name}" if one.aim.name else ""
             if one.winner is not None:
@@ -223,6 +227,7 @@ class Procedure:
         for one in self.sought:
             assert one.found is not None
             one.claim = self._judged(one.found, one.aim)
+        self.fewest = self._fewest_that_beat()
         self.stage = Stage.PROVING
         for _ in range(self.parameters.redeployments):
             yield Request(self.proof_points(), is_brief=False)
@@ -311,6 +316,19 @@ class Procedure:
                 break
             kept.pop()
         return self.space.only(point, kept)
+
+    def _fewest_that_beat(self) -> dict[str, Point]:
+        main, found = self.main, {}
+        assert main.found is not None
+        changes = self.by_gain(main.found, main.aim)
+        for rival, point in self.rivals.items():
+            for count in range(1, len(changes)):
+                few = self.space.only(main.found, changes[:count])
+                gain, sd = self.response(main.aim).gain(few, point)
+                if gain > _CONFIDENT * sd:
+                    found[rival] = few
+                    break
+        return found
 
     def by_gain(self, point: Point, aim: Aim) -> tuple[int, ...]:
         """Return the dimensions in which a point differs from the baseline, those that bring most first."""

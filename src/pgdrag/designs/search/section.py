@@ -105,6 +105,10 @@ def _proof(found: SearchFinding) -> list[Block]:
         for name, aside, gain in (
             ("claimed", "by the short trials of the search", found.claimed),
             ("proved", f"on {counted(len(found.redeployments), 'fresh cluster')}", found.proved),
+            *(
+                (f"{counted(len(few.lines), 'change')} of it", f"to beat {few.rival}", few.gain)
+                for few in found.fewest
+            ),
             *((rival.name, "on the same clusters", rival.gain) for rival in found.rivals),
         )
         if gain is not None

@@ -41,6 +41,9 @@ def answer(found: SearchFinding) -> str:
     )
     for rival in found.rivals:
         text += f" Against {rival.name}: {gain_words(found, rival.beaten_by)}."
+    for few in found.fewest:
+        words = f"{_changes_words(few.lines)} alone: {gain_words(found, few.over_rival)} than {few.rival}"
+        text += f" With {words}" + ("." if few.over_rival.low > 1 else ", which proves nothing.")
     if not found.proved.excludes_one:
         text += " That is no significant difference."
     if kept := [one for one in found.limits if one.is_kept]:
@@ -64,7 +67,11 @@ def front_gains(found: SearchFinding, one: FrontFinding) -> str:
 
 def front_lines(one: FrontFinding) -> str:
     """Return the changes of a configuration, the first few of them named."""
-    return _named([f"{name} = {value}" for name, value in one.lines.items()])
+    return _changes_words(one.lines)
+
+
+def _changes_words(lines: Mapping[str, str]) -> str:
+    return _named([f"{name} = {value}" for name, value in lines.items()])
 
 
 def _nothing(found: SearchFinding) -> str:
