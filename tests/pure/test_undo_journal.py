@@ -568,6 +568,9 @@ class WrittenFile(KernelFiles):
     def problem(self, level, here):
         return None
 
+    def file_of(self, name, here):
+        return self.path
+
     def batches(self, cluster, levels):
         yield Batch(tuple(Writing(name, value, (self.path,)) for name, value in levels.items()))
 

@@ -55,7 +55,10 @@ def explain(conf: Conf, postgres: Postgres = None, json: Json = False) -> int:
 
 @app.command()
 def lint(conf: Conf, postgres: Postgres = None, json: Json = False) -> int:
-    """List what is wrong with a configuration; exit with 1 if the server refuses a line."""
+    """List what is wrong with a configuration.
+
+    Exits with 1 if the server refuses a line.
+    """
     from pgdrag.cli.place import stdout
     from pgdrag.cli.plain_output import print_json
     from pgdrag.english import counted
@@ -88,7 +91,10 @@ def diff(
     postgres: Postgres = None,
     json: Json = False,
 ) -> int:
-    """Compare two configurations by meaning: 1024MB is 1GB, and defaults differ by version."""
+    """Compare two configurations by meaning.
+
+    1024MB is 1GB, and defaults differ by version.
+    """
     from pgdrag.cli.place import plain_table, stdout
     from pgdrag.cli.plain_output import print_json
     from pgdrag.cli.running import open_runner

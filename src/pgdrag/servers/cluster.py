@@ -7,6 +7,7 @@ import os
 import re
 import secrets
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -50,6 +51,8 @@ _INITDB_BYTES = 64 * 2**20
 _LOG_BYTES = 64 * 2**10
 _REMOVE_TIMEOUT_S = 1.0
 _LEAVE_TIMEOUT_S = 2.0
+_IS_FULL = "out of shared memory"
+_AGAIN_S = 0.05
 _PORT_TRIES = 5
 _REFUSED_SQL = "SELECT count(*) FROM pg_file_settings WHERE error IS NOT NULL"
 _HEADER = "Written by pgdrag; the server's place and port are on its command line."
@@ -318,24 +321,28 @@ class Cluster(Postmaster):
     ) -> psycopg.Connection:
         """A new connection to the database `pgdrag`, with settings of its own.
 
+        A server whose lock table the load has filled refuses others for a moment: they try again.
+
         Raises:
             ServerLost: the server does not answer in time, or refuses.
         """
-        try:
-            return psycopg.connect(
-                self.conninfo(
-                    application_name=application_name,
-                    connect_timeout_s=connect_timeout_s,
-                    role=role,
-                ),
-                autocommit=autocommit,
-                options=" ".join(f"-c {x}={y}" for x, y in (settings or {}).items()),
-            )
-        except psycopg.OperationalError as error:
-            reason = str(error).strip().splitlines()[-1]
-            raise ServerLost(
-                f"could not connect to the server: {reason}", detail=self.log_tail() or None
-            ) from error
+        conninfo = self.conninfo(
+            application_name=application_name, connect_timeout_s=connect_timeout_s, role=role
+        )
+        options = " ".join(f"-c {x}={y}" for x, y in (settings or {}).items())
+        deadline = time.monotonic() + connect_timeout_s
+        while True:
+            try:
+                return psycopg.connect(conninfo, autocommit=autocommit, options=options)
+            except psycopg.OperationalError as error:
+                words = str(error)
+                if _IS_FULL in words and time.monotonic() < deadline:
+                    time.sleep(_AGAIN_S)
+                    continue
+                lines = [x for x in words.strip().splitlines() if not x.startswith("HINT: ")]
+                raise ServerLost(
+                    f"could not connect to the server: {lines[-1]}", detail=self.log_tail() or None
+                ) from error
 
     def conninfo(
         self,
