@@ -131,6 +131,41 @@ def _with_unit(value: str, number: float, rest: str, unit: str | None) -> float:
     return number
 
 
+# What people write for units: "4g", "30 seconds".
+_MEANT_UNITS = {
+    "kB": ("k", "kb", "kib", "kilobyte", "kilobytes"),
+    "MB": ("m", "mb", "mib", "megabyte", "megabytes"),
+    "GB": ("g", "gb", "gib", "gigabyte", "gigabytes"),
+    "TB": ("t", "tb", "tib", "terabyte", "terabytes"),
+    "ms": ("ms", "msec", "millisecond", "milliseconds"),
+    "s": ("s", "sec", "secs", "second", "seconds"),
+    "min": ("m", "min", "mins", "minute", "minutes"),
+    "h": ("h", "hour", "hours", "hr", "hrs"),
+    "d": ("d", "day", "days"),
+}
+_WRITTEN = re.compile(r"\s*([-+]?[\d.,]+)\s*([A-Za-z]*)\s*")
+
+
+def near_number(value: str, unit: str | None) -> str:
+    """Return the number that a person meant by one that the server refuses: "4GB" for "4g", "1.1" for "1,1", "1000" for "1,000"; or ""."""
+    found = _WRITTEN.fullmatch(value)
+    if found is None:
+        return ""
+    is_grouped = re.fullmatch(r"[-+]?\d{1,3}(,\d{3})+", found[1])
+    number, word = found[1].replace(",", "" if is_grouped else "."), found[2].lower()
+    base = (unit or "").lstrip("0123456789")
+    scale = _BYTES if base in _BYTES else _MICROSECONDS if base in _MICROSECONDS else {}
+    meant = next((x for x in scale if word in _MEANT_UNITS.get(x, ())), "")
+    mended = f"{number}{meant}"
+    if (word and not meant) or mended == value.strip():
+        return ""
+    try:
+        to_base_real(mended, unit)
+    except SettingError:
+        return ""
+    return mended
+
+
 def _round_half_even(number: float) -> float:
     return number if math.isinf(number) else float(round(number))
 

@@ -23,8 +23,11 @@ import pytest
 from psycopg import sql
 
 from pgdrag.errors import SettingError
+from pgdrag.experiment.conf_lines import Severity, conf_lines
+from pgdrag.experiment.formats import Source, read_source
 from pgdrag.experiment.pasted import parse_pasted
 from pgdrag.experiment.said import Given, Place
+from pgdrag.host.allowance import Allowance
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.conf import LineError, parse_line, write_conf
 from pgdrag.servers.settings import CATALOG_SQL, Setting, SettingsCatalog, UnknownSetting
@@ -464,3 +467,36 @@ def test_a_former_name_is_known_to_the_catalogue_where_the_server_takes_it(serve
 
 def test_the_catalogue_survives_a_cache(server):
     assert SettingsCatalog.from_json(server.catalog.to_json()) == server.catalog
+
+
+# --- which lines a server refuses -------------------------------------------------------------
+
+LINTED = """\
+jit = nope
+jit = off
+Work_mem = 8zz
+work_mem = xx
+work_mem = 9MB
+sort_mem = 3MB
+maintenance_work_mem = 4g
+checkpoint_segments = 3
+wrok_mem = 1MB
+wrok_mem = 2MB
+random_page_cost = '1,1'
+max_wal_size = 2GB
+statement_timeout = 30sec
+block_size = 8192
+"""
+
+
+def test_lint_calls_a_mistake_what_the_server_refuses(server: Server, tmp_path: Path) -> None:
+    given = read_source(Source(tmp_path / "my.conf", LINTED))
+    lines = conf_lines(given, server.catalog, Allowance(8 << 30, 4.0))
+    mistakes = {x.line for x in lines for r in x.remarks if r.severity is Severity.MISTAKE}
+    # While a name is unknown, the server looks at no value.
+    unknown = {line for _, _, line, error in server.read(LINTED) or [] if error}
+    known = [
+        "" if number in unknown else text for number, text in enumerate(LINTED.splitlines(), 1)
+    ]
+    refused = {line for _, _, line, error in server.read("\n".join(known)) or [] if error}
+    assert mistakes == unknown | refused

@@ -284,10 +284,10 @@ EXPECTED = {
         {
             "checkpoint_completion_target": "0.9",
             "wal_buffers": "16MB",
+            "wal_keep_size": "512MB",
         },
         {
             (2, "checkpoint_segments"): "removed in PostgreSQL 9.5 (see max_wal_size)",
-            (3, "wal_keep_segments"): "removed in PostgreSQL 13 (see wal_keep_size)",
             (5, "vacuum_defer_cleanup_age"): "removed in PostgreSQL 16",
         },
     ),

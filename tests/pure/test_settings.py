@@ -213,7 +213,7 @@ def test_a_value_of_another_build_is_no_mistake():
 def test_a_setting_that_was_removed_is_told_with_what_took_its_place():
     with pytest.raises(UnknownSetting) as caught:
         CATALOG.check("Checkpoint_Segments", "64")
-    assert caught.value.hint == "Removed in PostgreSQL 9.5 (see max_wal_size)."
+    assert caught.value.hint == "Removed in PostgreSQL 9.5; see max_wal_size."
     old = SettingsCatalog.from_rows(120000, [("wal_keep_segments", *ROWS[3][1:])])
     assert (old.why_removed("wal_keep_segments"), old.check("wal_keep_segments", "64").name) == (
         "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,9 @@ from pgdrag.cli.options import Json, Postgres, command_group
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
 
 if TYPE_CHECKING:
-    from pgdrag.experiment.conf_diff import Side
+    from rich.console import RenderableType
+
+    from pgdrag.experiment.conf_diff import ConfDiff, ConfDifference, Side
     from pgdrag.experiment.conf_lines import ConfLine
     from pgdrag.provision import Provision
 
@@ -95,10 +98,8 @@ def diff(
 
     1024MB is 1GB, and defaults differ by version.
     """
-    from pgdrag.cli.place import plain_table, stdout
     from pgdrag.cli.plain_output import print_json
     from pgdrag.cli.running import open_runner
-    from pgdrag.english import counted, listed
     from pgdrag.experiment.conf_diff import conf_diff
 
     runner = open_runner(postgres, ())
@@ -107,22 +108,70 @@ def diff(
     if json:
         print_json(found)
         return EXIT_DONE
+    _print_diff(found, sides)
+    return EXIT_DONE
+
+
+_TABLES = {
+    "setting": "set",
+    "default that changed": "default",
+    "default of the build": "build",
+}
+_EMPTY = "''"
+
+
+def _print_diff(found: ConfDiff, sides: tuple[Side, Side]) -> None:
+    from pgdrag.cli.place import stdout
+    from pgdrag.english import counted, listed
+
     out = stdout(piped_width=PIPE_WIDTH)
-    if found.differences:
-        table = plain_table("setting", *(side.label for side in sides), "")
-        for one in found.differences:
-            table.add_row(
-                one.name,
-                *("–" if x is None else x or "(empty)" for x in (one.before, one.after)),
-                one.note,
-            )
-        out.print(table)
-    else:
-        out.print("They mean the same.")
+    printed: list[RenderableType] = []
+    for heading, why in _TABLES.items():
+        if rows := [x for x in found.differences if x.why == why]:
+            printed.append(_table(heading, rows, sides))
+    for why, side in (("added", sides[1]), ("removed", sides[0])):
+        if rows := [x for x in found.differences if x.why == why]:
+            values = [x.after if why == "added" else x.before for x in rows]
+            pairs = [f"{x.name} = {v or _EMPTY}" for x, v in zip(rows, values, strict=True)]
+            count = counted(len(rows), "setting")
+            printed.append(f"Only in {side.version}, {count} with these defaults: {listed(pairs)}.")
+    if not found.differences:
+        printed.append("They mean the same.")
     if found.same:
         count = counted(len(found.same), "setting")
-        out.print(f"\nWritten differently, and the same in both ({count}): {listed(found.same)}.")
-    return EXIT_DONE
+        printed.append(
+            f"Written differently, and the same in both ({count}): {listed(found.same)}."
+        )
+    for index, one in enumerate(printed):
+        out.print(*([""] if index else []), one, sep="\n")
+
+
+def _table(
+    heading: str, rows: Sequence[ConfDifference], sides: tuple[Side, Side]
+) -> RenderableType:
+    from pgdrag.cli.place import plain_table
+
+    labels = [_label(side, sides) for side in sides]
+    table = plain_table(heading, *labels, "note" if any(x.note for x in rows) else "")
+    for one in rows:
+        is_set = one.why == "set"
+        before = _cell(one.before, is_marked=is_set and one.is_default_before)
+        after = _cell(one.after, is_marked=is_set and one.is_default_after)
+        table.add_row(one.name, before, after, one.note)
+    return table
+
+
+def _label(side: Side, sides: tuple[Side, Side]) -> str:
+    """Return what a column is called: with the version where the two differ in it."""
+    one, other = sides
+    if one.version == other.version or side.version.split(".")[0] in side.label.split():
+        return side.label
+    return f"{side.label} ({side.version})"
+
+
+def _cell(value: str | None, *, is_marked: bool) -> str:
+    shown = "–" if value is None else value or _EMPTY
+    return f"{shown} (default)" if is_marked else shown
 
 
 def _lines(conf: str, postgres: str | None) -> tuple[ConfLine, ...]:
@@ -141,7 +190,8 @@ def _lines(conf: str, postgres: str | None) -> tuple[ConfLine, ...]:
         if path.is_file()
         else read_source(Source(Path("-"), _as_lines(conf)))
     )
-    return conf_lines(configuration, open_runner(postgres, ()).here.settings, allowance())
+    here = open_runner(postgres, ()).here
+    return conf_lines(configuration, here.settings, allowance(), here.newest_settings)
 
 
 def _as_lines(pairs: str) -> str:

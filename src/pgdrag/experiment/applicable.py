@@ -75,7 +75,9 @@ def applicable(
     """
     kept: list[Given] = []
     skipped = list(configuration.skipped)
-    given, lacking = _without_libraries(configuration.given, settings)
+    known, replaced = _by_names_here(configuration.given, settings)
+    skipped += replaced
+    given, lacking = _without_libraries(known, settings)
     skipped += [Skipped(f'library "{name}"', _NO_LIBRARY, x.place) for name, x in lacking.items()]
     for one in given:
         why = (
@@ -90,6 +92,17 @@ def applicable(
     return tuple(kept), tuple(sorted(skipped, key=lambda x: x.place))
 
 
+def renamed_words(configuration: Configuration, settings: SettingsCatalog) -> list[str]:
+    """Return a line for each setting that another version has under another name, and that is applied by its name here."""
+    found = []
+    for one in configuration.given:
+        if same := settings.same_as(one.name, one.value):
+            line = f"{one.place.file.name}, line {one.place.line}"
+            version = version_text(settings.server_version_num)
+            found.append(f"{line}: {one.name} is {same[0]} = {same[1]} to PostgreSQL {version}")
+    return found
+
+
 def skipped_words(skipped: Sequence[Skipped]) -> list[str]:
     """Return one line for each reason: the file, what was skipped, and why."""
     by_reason: dict[tuple[str, str], list[Skipped]] = {}
@@ -99,6 +112,25 @@ def skipped_words(skipped: Sequence[Skipped]) -> list[str]:
         f"{file}, {_lines(x.place.line for x in those)}: {_names(x.name for x in those)} not applied: {why}"
         for (file, why), those in by_reason.items()
     ]
+
+
+def _by_names_here(
+    given: Iterable[Given], settings: SettingsCatalog
+) -> tuple[list[Given], list[Skipped]]:
+    """Return settings by the names that this version has for them; what sets one by both, only by this one."""
+    given = list(given)
+    spelt = {fold(x.name) for x in given}
+    found, replaced = [], []
+    for one in given:
+        same = settings.same_as(one.name, one.value)
+        if same is None:
+            found.append(one)
+        elif same[0] in spelt:
+            replaced.append(Skipped(one.name, f"{same[0]} is set, too", one.place))
+        else:
+            spelt.add(same[0])
+            found.append(replace(one, name=same[0], value=same[1]))
+    return found, replaced
 
 
 def _why_elsewhere(given: Given, allowed: frozenset[str]) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from pgdrag.english import cut, printable
 from pgdrag.errors import ConfError, ExperimentError, SettingError, UsageError
 from pgdrag.experiment import Experiment, load_experiment, shipped_files
-from pgdrag.experiment.applicable import applicable, skipped_words
+from pgdrag.experiment.applicable import applicable, renamed_words, skipped_words
 from pgdrag.experiment.formats import Given, Place, Skipped, read_configuration
 from pgdrag.experiment.missing import HOW_TO_WRITE, unknown_arm
 from pgdrag.experiment.mistakes import error_of_places
@@ -187,7 +187,7 @@ def _file_arm(path: Path, settings: SettingsCatalog, allowed: frozenset[str]) ->
     return Arm(
         label=printable(path.name),
         levels=_levels(found, settings),
-        mends=configuration.mends,
+        mends=(*configuration.mends, *renamed_words(configuration, settings)),
         skipped=skipped,
         places={_spelt(x.name, settings): x.place for x in found},
     )
@@ -201,8 +201,14 @@ def _pairs_arm(text: str, settings: SettingsCatalog) -> Arm:
         if not equals or not is_name(name):
             raise UsageError(f'"{pair}" sets nothing', hint=HOW_TO_WRITE)
         lines.append(Given(name, value.strip("'"), Place(Path(), 1)))
+    lines = [_by_name_here(line, settings) for line in lines]
     _refuse_repeated(lines)
     return Arm(text, _levels(effective(lines).values(), settings))
+
+
+def _by_name_here(given: Given, settings: SettingsCatalog) -> Given:
+    name, value = settings.same_as(given.name, given.value) or (given.name, given.value)
+    return replace(given, name=name, value=value)
 
 
 def _refuse_repeated(lines: Sequence[Given]) -> None:

@@ -7,7 +7,7 @@ machine: whether a line makes a workload slow, trials tell.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pgdrag.errors import SettingError
@@ -18,9 +18,11 @@ from pgdrag.findings.durability import loss_of
 from pgdrag.host.allowance import Allowance
 from pgdrag.servers.conf import fold
 from pgdrag.servers.settings import NotInThisBuild, Setting, SettingsCatalog, UnknownSetting
-from pgdrag.units import format_bytes, parse_bytes, with_base_unit
+from pgdrag.units import format_bytes, near_number, parse_bytes, with_base_unit
 
 _OF_MEMORY = "Resource Usage / Memory"
+# What the planner takes for granted; nothing is allocated.
+_ASSUMED = "effective_cache_size"
 
 
 class Severity(StrEnum):
@@ -58,6 +60,7 @@ class ConfLine:
         category: the server's.
         takes_effect: see `Setting`; "" of a setting that the server has not.
         laboratory: why a throw-away server does not have it; "": it has.
+        counts: no later line sets the same.
     """
 
     file: str
@@ -70,29 +73,37 @@ class ConfLine:
     category: str
     takes_effect: str
     laboratory: str
+    counts: bool
     remarks: tuple[Remark, ...]
 
 
 def conf_lines(
-    configuration: Configuration, catalog: SettingsCatalog, allowance: Allowance
+    configuration: Configuration,
+    catalog: SettingsCatalog,
+    allowance: Allowance,
+    newest: SettingsCatalog | None = None,
 ) -> tuple[ConfLine, ...]:
-    """Return what every line of a configuration means, in its order; lines that a later one overrides, too."""
+    """Return what every line of a configuration means, in its order; lines that a later one overrides, too.
+
+    Args:
+        newest: what the newest server says that is at hand: it may know a name that this one is too old for.
+    """
     _, skipped = applicable(configuration, catalog)
     why_not = {(one.place, fold(one.name)): one.why for one in skipped}
     lines = sorted((*configuration.given, *configuration.overridden), key=lambda one: one.place)
     last = {_key(one, catalog): one for one in lines}
     in_force = {name: one.value for name, one in last.items()}
+    # The server looks at the value of the last of lines that spell a name alike, and at no other.
+    read = {one.name: one.place for one in lines}
     found = []
     for one in lines:
         setting = _found(one, catalog)
-        remarks = [*_remarks(one, setting, catalog, allowance, in_force)]
+        remarks = [*_remarks(one, setting, catalog, allowance, in_force, newest)]
+        if read[one.name] != one.place and setting is not None:
+            remarks = [replace(x, severity=_at_most_warning(x.severity)) for x in remarks]
         winner = last[_key(one, catalog)]
         if winner.place != one.place:
-            where = f"line {winner.place.line}"
-            if winner.place.file != one.place.file:
-                where = f"{winner.place.file.name}, {where}"
-            words = f"{where} sets it again, to {winner.value}, and counts"
-            remarks.append(Remark(Severity.WARNING, words, "Remove one of the two lines."))
+            remarks.append(_overridden(one, winner, setting))
         found.append(
             ConfLine(
                 file=str(one.place.file),
@@ -105,10 +116,27 @@ def conf_lines(
                 category="" if setting is None else setting.category,
                 takes_effect="" if setting is None else setting.takes_effect,
                 laboratory=why_not.get((one.place, fold(one.name)), ""),
+                counts=winner.place == one.place,
                 remarks=tuple(remarks),
             )
         )
     return tuple(found)
+
+
+def _at_most_warning(severity: Severity) -> Severity:
+    return Severity.WARNING if severity is Severity.MISTAKE else severity
+
+
+def _overridden(one: Given, winner: Given, setting: Setting | None) -> Remark:
+    where = f"line {winner.place.line}"
+    if winner.place.file != one.place.file:
+        where = f"{winner.place.file.name}, {where}"
+    meant = _readable(setting, one.value)
+    is_same = one.value == winner.value or (meant and meant == _readable(setting, winner.value))
+    words = "to the same" if is_same else f"to {winner.value}, and counts"
+    return Remark(
+        Severity.WARNING, f"{where} sets it again, {words}", "Remove one of the two lines."
+    )
 
 
 def _key(given: Given, catalog: SettingsCatalog) -> str:
@@ -139,14 +167,21 @@ def _remarks(
     catalog: SettingsCatalog,
     allowance: Allowance,
     in_force: Mapping[str, str],
+    newest: SettingsCatalog | None,
 ) -> Iterator[Remark]:
     try:
         catalog.check(given.name, given.value)
+    except UnknownSetting as error:
+        yield Remark(Severity.MISTAKE, error.message, _hint_on(given, catalog, newest, error))
+        return
     except NotInThisBuild as error:
         yield Remark(Severity.WARNING, error.message, error.hint or "")
         return
     except SettingError as error:
-        yield Remark(Severity.MISTAKE, error.message, error.hint or "")
+        is_number = setting is not None and setting.vartype in ("integer", "real")
+        mended = near_number(given.value, setting.unit) if setting and is_number else ""
+        hint = " ".join(filter(None, [mended and f"Write {mended}.", error.hint]))
+        yield Remark(Severity.MISTAKE, error.message, hint)
         return
     assert setting is not None, "it was checked"
     if fold(given.name) != fold(setting.name):
@@ -162,10 +197,22 @@ def _remarks(
         yield Remark(Severity.NOTE, "the server's own default")
 
 
+def _hint_on(
+    given: Given, catalog: SettingsCatalog, newest: SettingsCatalog | None, error: UnknownSetting
+) -> str:
+    """Return what to write instead; or that a newer server has it, to which no name of this one comes near."""
+    is_newer = newest is not None and fold(given.name) in newest.settings
+    if newest is not None and is_newer and not catalog.same_as(given.name, given.value):
+        version = newest.server_version_num // 10_000
+        return f"PostgreSQL {version} has it: remove the line, or use that version."
+    return error.hint or ""
+
+
 def _beyond_memory(setting: Setting, now: str, allowance: Allowance) -> str:
     """Return that a size is beyond what this process may use, where it is a size of memory, or ""."""
     is_size = (setting.unit or "").endswith("B") and now.isdecimal()
-    if not is_size or not setting.category.startswith(_OF_MEMORY):
+    is_memory = setting.category.startswith(_OF_MEMORY) or setting.name == _ASSUMED
+    if not is_size or not is_memory:
         return ""
     size, most = parse_bytes(with_base_unit(now, setting.unit)), allowance.memory_bytes
     if size <= most:

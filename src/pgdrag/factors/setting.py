@@ -11,6 +11,7 @@ import psycopg
 from pgdrag.errors import ServerLost, SettingError
 from pgdrag.factors import Example, Factor, Here, Phase, Problem
 from pgdrag.model import Applied, Level
+from pgdrag.servers.former_settings import translated
 from pgdrag.servers.settings import NotInThisBuild, SettingsCatalog, UnknownSetting
 from pgdrag.servers.side_effects import why_not_applied
 from pgdrag.units import same_value, with_base_unit
@@ -62,12 +63,13 @@ class Setting(Factor):
 
     def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
         """Write the whole postgresql.conf, so that no other value is left from an earlier trial."""
-        notes = cluster.configure(levels)
+        notes = cluster.configure(dict(_by_names_in(cluster, levels).values()))
         self._notes = {note.name: note.why for note in notes}
 
     def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
         """Return what pg_settings shows, with its unit."""
-        names = [name.lower() for name in levels]
+        known = _by_names_in(cluster, levels)
+        names = [name for name, _ in known.values()]
         try:
             with cluster.connect(application_name="pgdrag read back") as connection:
                 _without_timeout(connection)
@@ -75,20 +77,26 @@ class Setting(Factor):
         except psycopg.Error as error:
             raise ServerLost(f"could not read the settings back: {error}") from error
         return [
-            self._applied(Level(self.name, name, value), rows.get(name.lower()))
+            self._applied(Level(self.name, name, value), known[name][1], rows.get(known[name][0]))
             for name, value in levels.items()
         ]
 
-    def _applied(self, level: Level, row: tuple[Any, ...] | None) -> Applied:
+    def _applied(self, level: Level, asked: str, row: tuple[Any, ...] | None) -> Applied:
         why = self._notes.get(level.name.lower(), "")
         if row is None:
             return Applied(level, None, why or "the running server does not show this setting")
         _, shown, unit, vartype, default = row
-        is_same = same_value(level.value, shown, vartype=vartype, unit=unit)
+        is_same = same_value(asked, shown, vartype=vartype, unit=unit)
         note = why if why or is_same else "the server runs with another value than it was asked for"
         return Applied(
             level, with_base_unit(shown, unit), note, with_base_unit(default or "", unit)
         )
+
+
+def _by_names_in(cluster: Cluster, levels: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Return name and value of each level as the cluster's version has them: arms of a comparison may be of two."""
+    version = cluster.binaries.version_num
+    return {name: translated(version, name.lower(), value) for name, value in levels.items()}
 
 
 def _without_timeout(connection: psycopg.Connection) -> None:
@@ -118,7 +126,8 @@ def _without_consent(level: Level, here: Here) -> Problem | None:
 
 def _refusal(level: Level, catalog: SettingsCatalog) -> SettingError | None:
     try:
-        catalog.check(level.name, level.value)
+        name, value = catalog.same_as(level.name, level.value) or (level.name, level.value)
+        catalog.check(name, value)
     except SettingError as error:
         return error
     return None

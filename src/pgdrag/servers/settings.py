@@ -18,6 +18,7 @@ from pgdrag.english import capital
 from pgdrag.errors import SettingError
 from pgdrag.passwords import has_password
 from pgdrag.servers.conf import fold, is_name
+from pgdrag.servers.former_settings import Former, former_setting, translated
 from pgdrag.units import (
     HIDDEN_SWITCHES,
     format_bytes,
@@ -177,10 +178,43 @@ class SettingsCatalog:
     def why_removed(self, name: str) -> str:
         """Return a clause on a setting that an older version had and this one has not, or ""."""
         folded = fold(name)
-        if folded in self.settings or folded not in _REMOVED:
+        former = former_setting(folded)
+        if former is None or folded in self.settings or not self._is_after(former):
             return ""
-        version, _, instead = _REMOVED[folded].partition(" ")
-        return f"removed in PostgreSQL {version}" + (f" (see {instead})" if instead else "")
+        see = f" (see {former.successor})" if former.successor else ""
+        return f"removed in PostgreSQL {former.version}{see}"
+
+    def _is_after(self, former: Former) -> bool:
+        return self.server_version_num / 10_000 >= former.number
+
+    def same_as(self, name: str, value: str) -> tuple[str, str] | None:
+        """Return name and value of this version's setting that does what another version's does.
+
+        None: there is none, or this version has a setting of that name itself.
+        """
+        folded = fold(name)
+        if folded in self.settings:
+            return None
+        found = translated(self.server_version_num, folded, value)
+        return found if found[0] in self.settings else None
+
+    def instead(self, name: str, value: str) -> str:
+        """Return sentences on what to write instead of a setting that this version has not, or ""."""
+        former = former_setting(fold(name))
+        if same := self.same_as(name, value):
+            is_removed = former is not None and self._is_after(former)
+            where = (
+                f"Removed in PostgreSQL {former.version}" if former and is_removed else "Renamed"
+            )
+            return f"{where}: write {same[0]} = {same[1]}."
+        if former is None or fold(name) in self.settings or not self._is_after(former):
+            return ""
+        carried = former.carried(value)
+        if former.successor in self.settings and carried and former.bytes_each:
+            end = f": write {former.successor} = {carried}, about the same."
+        else:
+            end = f"; see {former.successor}." if former.successor else ": remove the line."
+        return f"Removed in PostgreSQL {former.version}{end} {former.advice}".rstrip()
 
     def check(self, name: str, value: str) -> Setting:
         """Return the setting, if the value has its type and is within its bounds.
@@ -193,7 +227,11 @@ class SettingsCatalog:
             SettingError: not a boolean, a number, one of the allowed words, or out of range; or the
                 setting only reports something and cannot be set; or the value has a password in it.
         """
-        setting = self.find(name)
+        try:
+            setting = self.find(name)
+        except UnknownSetting as error:
+            error.hint = self.instead(name, value) or error.hint
+            raise
         if has_password(value):
             raise PasswordInSetting(
                 f'value of parameter "{setting.name}" has a password in it',
@@ -249,29 +287,6 @@ _BUILD_WORDS = {
     "shared_memory_type": ("sysv", "windows"),
     "wal_compression": ("lz4", "zstd"),
     "wal_sync_method": ("fsync_writethrough", "open_datasync", "open_sync"),
-}
-
-# Names that old configurations still have: the version that removed each, and what took its place.
-_REMOVED = {
-    "checkpoint_segments": "9.5 max_wal_size",
-    "db_user_namespace": "17",
-    "default_with_oids": "12",
-    "force_parallel_mode": "16 debug_parallel_query",
-    "max_fsm_pages": "8.4",
-    "max_fsm_relations": "8.4",
-    "min_parallel_relation_size": "10 min_parallel_table_scan_size",
-    "old_snapshot_threshold": "17",
-    "operator_precedence_warning": "14",
-    "promote_trigger_file": "16",
-    "replacement_sort_tuples": "11",
-    "sql_inheritance": "10",
-    "ssl_renegotiation_limit": "9.5",
-    "stats_temp_directory": "15",
-    "trace_recovery_messages": "17",
-    "unix_socket_directory": "9.3 unix_socket_directories",
-    "vacuum_cleanup_index_scale_factor": "14",
-    "vacuum_defer_cleanup_age": "16",
-    "wal_keep_segments": "13 wal_keep_size",
 }
 
 
