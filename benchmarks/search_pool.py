@@ -28,7 +28,9 @@ from pgdrag.model.load import LoadProfile
 from pgdrag.trial import ServerTrialRunner
 
 LOAD = LoadProfile(connections=8, warm_up_s=3, measure_s=5, budget_s=5)
-CHANGED = 0.1  # of the settings of a configuration: of many more, one is a disaster and hides the others
+CHANGED = (
+    0.1  # of the settings of a configuration: of many more, one is a disaster and hides the others
+)
 WORKLOADS: Mapping[str, tuple[str, dict[str, object]]] = {
     "tpcc": ("tpcc", {"warehouses": 10}),
     "pgbench": (
