@@ -345,7 +345,9 @@ def looked_at(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> Collecto
 
     monkeypatch.setattr(Observer, "query", answer)
     own = os.getpid()
-    cluster: Any = SimpleNamespace(postmaster_pid=own, user=None, data_directory=Path("/"))
+    cluster: Any = SimpleNamespace(
+        is_throw_away=True, postmaster_pid=own, user=None, data_directory=Path("/")
+    )
     info = SimpleNamespace(server_version=180006, backend_pid=own)
     connection: Any = SimpleNamespace(autocommit=True, info=info)
     observer = Observer(cluster, connection)

@@ -39,11 +39,12 @@ if TYPE_CHECKING:
     import psycopg
 
     from pgdrag.collectors._log import LogReader
-    from pgdrag.servers.cluster import Cluster
+    from pgdrag.collectors._observed import ObservedCluster
 
 
 __all__ = [
     "BLOCK_S",
+    "OWN_MARK",
     "Amounts",
     "Collector",
     "Metric",
@@ -62,7 +63,7 @@ __all__ = [
 
 
 class Observer:
-    """What a collector may use: the cluster, and a connection that all collectors share.
+    """What a collector may use: the server, and a connection that all collectors share.
 
     The connection is in autocommit mode: a transaction left open would hold the horizon back and
     change what is measured. The first query sets up the session, see `_SESSION`.
@@ -77,11 +78,13 @@ class Observer:
             collector needed it.
         programs: process numbers of the programs that look beside pgdrag's own process, while they do.
         own_sessions: the server's processes that serve collectors' further connections.
+        queries: how many were sent.
+        query_s: seconds until they were answered.
     """
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ObservedCluster,
         connection: psycopg.Connection[Any],
         examples: Callable[[], Sequence[Example]] = tuple,
         *,
@@ -99,6 +102,8 @@ class Observer:
         self.moments: dict[Literal["began", "ended"], datetime] = {}
         self.programs: set[int] = set()
         self.own_sessions: set[int] = set()
+        self.queries = 0
+        self.query_s = 0.0
         self._is_prepared = False
         self._postmaster: int | None = None
         self._sessions: frozenset[int] = frozenset()
@@ -162,10 +167,10 @@ class Observer:
         # By itself and first: the treatment's own may be too short for the rest.
         self.connection.execute(_TIMEOUT)
         try:
-            self.connection.execute(_SESSION)
+            self.connection.execute(OWN_MARK + _SESSION)
         except psycopg.errors.QueryCanceled:
             # The treatment's own passed as the first statement ended, and the server then ends the next one.
-            self.connection.execute(_SESSION)
+            self.connection.execute(OWN_MARK + _SESSION)
         self._is_prepared = True
 
     def _answer(
@@ -173,6 +178,10 @@ class Observer:
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         import psycopg
 
+        if not self.cluster.is_throw_away:
+            sql = OWN_MARK + sql  # by which they are told from others' in pg_stat_statements
+        begin_s = time.perf_counter()
+        self.queries += 1
         try:
             with abort_after(self.connection, after_s=QUERY_TIMEOUT_S + _PATIENCE_S) as was_aborted:
                 if not self._is_prepared:
@@ -187,12 +196,15 @@ class Observer:
                 raise Unseen("the connection to the server was lost") from error
             message = error.diag.message_primary or type(error).__name__
             raise Unseen(f"the server refused: {message}") from error
+        finally:
+            self.query_s += time.perf_counter() - begin_s
 
 
 # They connect when the window begins, at the latest; one that cannot is not waited for.
 _LOOKS_FOR_SESSIONS = 10
 _WATCHES: LiteralString = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
 QUERY_TIMEOUT_S = 15
+OWN_MARK: LiteralString = "/* pgdrag */ "
 # How much longer the client waits for the server's own statement_timeout to end a query.
 _PATIENCE_S = 5
 

@@ -1,8 +1,9 @@
 """What did the server write to its log between two moments? Read once for all collectors of a trial.
 
-The log reaches its file through a pipe and a process of its own, so the two moments are marked in the
+On a throw-away cluster the log reaches its file through a pipe and a process of its own, so the two moments are marked in the
 log itself, by a line of LOG level that the collectors' session asks for. A mark that does not arrive
-shows that the log cannot be trusted to be complete; silence alone would not.
+shows that the log cannot be trusted to be complete; silence alone would not. On another server nothing is
+written: the log is read as it stands.
 
 Nothing is read within the window. After it the log is read in pieces, and each wanted message is
 handed to the collectors that asked for it, which keep what they need of it: the log itself is never kept.
@@ -40,6 +41,7 @@ DO $$BEGIN RAISE LOG 'pgdrag has read the log up to here: %', current_setting('p
 """
 _SETTINGS = "SELECT current_setting('lc_messages'), current_setting('log_timezone')"
 _ENGLISH = ("", "c", "posix", "en")
+_UTC = ("UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Universal", "UCT", "Etc/UCT")
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class LogReader:
         [(language, zone)] = observer.query(_SETTINGS)
         if language.partition("_")[0].partition(".")[0].lower() not in _ENGLISH:
             raise Unseen(f"the server's log is not in English (lc_messages is {language})")
-        if zone != "UTC":
+        if zone not in _UTC:
             raise Unseen(f"the times in the server's log are not in UTC (log_timezone is {zone})")
         files = observer.cluster.log_files()
         if not files:
@@ -89,7 +91,8 @@ class LogReader:
         self._collectors: list[LogCollector] = []
         self._stamps: Counter[bytes] = Counter()
         self._reading: LogReading | Unseen | None = None
-        if not self._stream(_write_mark(observer), _MARK_TIMEOUT_S):
+        self._is_marked = observer.cluster.is_throw_away
+        if self._is_marked and not self._stream(_write_mark(observer), _MARK_TIMEOUT_S):
             raise Unseen("a test line did not reach the server's log (log_min_messages?)")
         self._stamps.clear()
 
@@ -118,7 +121,7 @@ class LogReader:
     def _read(self, observer: Observer) -> LogReading:
         warning = ""
         try:
-            mark = _write_mark(observer)
+            mark = _write_mark(observer) if self._is_marked else b""
         except Unseen as unseen:
             mark, warning = b"", f" The log was read as it stood, since {unseen.reason}."
         if not self._stream(mark, _READ_TIMEOUT_S, own_pid=observer.backend_pid):

@@ -17,7 +17,7 @@ from pgdrag.model.recordings import Plan
 from pgdrag.servers.roles import EXTENSIONS_SCHEMA, QUIET_SETTINGS
 
 if TYPE_CHECKING:
-    from pgdrag.servers.cluster import Cluster
+    from pgdrag.collectors._observed import ObservedCluster
 
 T = TypeVar("T")
 
@@ -136,7 +136,7 @@ def extension_schemas(observer: Observer, names: Sequence[str]) -> dict[str, str
 
 @contextmanager
 def making_extensions(
-    cluster: Cluster, names: Sequence[str], *, dbname: str = ""
+    cluster: ObservedCluster, names: Sequence[str], *, dbname: str = ""
 ) -> Iterator[psycopg.Connection]:
     """Yield a session that has made extensions.
 
@@ -147,6 +147,8 @@ def making_extensions(
     Raises:
         Unseen: they cannot be made.
     """
+    if not cluster.is_throw_away:
+        raise Unseen(f"extension {names[0]} is not in database {dbname or cluster.database}")
     try:
         conninfo = cluster.conninfo(application_name="pgdrag collectors")
         with psycopg.connect(

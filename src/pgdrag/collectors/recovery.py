@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window, attempt, known
 from pgdrag.collectors._metric import NO_READING
 from pgdrag.errors import ServerDidNotStart
+
+if TYPE_CHECKING:
+    from pgdrag.servers.cluster import Cluster
 
 TIMEOUT_S = 600.0
 
@@ -40,7 +43,12 @@ class Recovery(Collector):
         """Nor now: other collectors still look."""
 
     def afterwards(self, observer: Observer) -> None:
-        cluster = observer.cluster
+        if not observer.cluster.is_throw_away:
+            self._recovery_s = Unseen(
+                "it is not pgdrag's own server, which alone may be made to crash"
+            )
+            return
+        cluster = cast("Cluster", observer.cluster)
         if cluster.postmaster_pid is None:
             self._recovery_s = Unseen("the server did not run any more")
             return

@@ -12,7 +12,17 @@ from dataclasses import dataclass, fields
 from operator import add
 from typing import Any, ClassVar, TypeAlias
 
-from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window, attempt, known
+from pgdrag.collectors import (
+    OWN_MARK,
+    Amounts,
+    Collector,
+    Metric,
+    Observer,
+    Unseen,
+    Window,
+    attempt,
+    known,
+)
 from pgdrag.collectors._metric import NO_READING
 from pgdrag.collectors._session import making_extensions
 from pgdrag.collectors.counters import Counters, Drawn, drawn_over, require_sight_of_others
@@ -24,7 +34,7 @@ EXTENSION = "pg_stat_statements"
 _MAINTENANCE = "postgres"  # the database
 # Statements with these words are this collector's, or prepare a session of pgdrag's, whose other
 # statements are not tracked.
-_OWN = ("pg_stat_statements", "SET statement_timeout")
+_OWN = ("pg_stat_statements", "SET statement_timeout", OWN_MARK)
 
 # As other sessions have them: the collectors' own is not tracked.
 _SETTINGS = """

@@ -73,6 +73,7 @@ class Cluster(Postmaster):
         needed: settings that the next `configure` adds where its own say nothing of them.
     """
 
+    is_throw_away = True
     superuser = roles.SUPERUSER
     database = roles.DATABASE
     load_role = roles.LOAD_ROLE

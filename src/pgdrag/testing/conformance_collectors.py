@@ -259,6 +259,7 @@ class _Without:
 class _Gone:
     """A cluster that does not run and has no log."""
 
+    is_throw_away = True
     postmaster_pid = None
     log_directory = Path(tempfile.gettempdir()) / "pgdrag-no-such-log"
 

@@ -1,0 +1,1 @@
+"""What does an existing server do, under a load that is not pgdrag's? It is only read."""

@@ -1,0 +1,259 @@
+"""What do a server's sessions do and wait for, who blocks whom, and with which statements? Samples of pg_stat_activity.
+
+Unlike a trial's wait profile they come over the one session that observes, about ten times a second, at moments
+that no clock of the server's can be in step with.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, LiteralString
+
+from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window, attempt
+from pgdrag.collectors._metric import NO_READING
+from pgdrag.collectors.counters import require_sight_of_others
+from pgdrag.collectors.waits import WaitProfile
+from pgdrag.driver.process import Waits
+from pgdrag.host.clock import CLOCK
+from pgdrag.model.live import Blocker, StatementTime
+from pgdrag.model.recordings import SESSION_TYPES, Recordings
+from pgdrag.units import format_duration
+
+INTERVAL_S = 1.0
+MOST_STATEMENTS = 20
+# Of the function and not of the view, which joins names to it. The driver's watch leaves out the same.
+_LOOK: LiteralString = """
+SELECT backend_type, coalesce(wait_event_type || ':' || wait_event, ''), coalesce(query_id, 0), count(*)
+  FROM pg_stat_get_activity(NULL)
+ WHERE pid <> pg_backend_pid()
+   AND wait_event_type IS DISTINCT FROM 'Activity'
+   AND backend_type IS NOT NULL
+   AND (state IS NULL OR state NOT IN ('idle', 'disabled'))
+   AND coalesce(application_name, '') NOT LIKE 'pgdrag %'
+ GROUP BY 1, 2, 3
+"""
+
+
+class LiveWaits(WaitProfile):
+    """The same numbers as a trial's wait profile; `look` takes a sample.
+
+    Attributes:
+        look_s: what the samples took, added up.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._intervals: list[Waits] = []
+        self._refusal: Unseen | None = None
+        self._began_s = 0.0
+        self._looks = 0
+        self._processes: dict[str, Counter[str]] = {}
+        self._by_statement: dict[int, Counter[str]] = defaultdict(Counter)
+
+    def before(self, observer: Observer) -> None:
+        """See whether others can be seen."""
+        found = attempt(lambda: require_sight_of_others(observer, "the sessions"))
+        self._refusal = found if isinstance(found, Unseen) else None
+        self._began_s = CLOCK.unix_s()
+
+    def look(self, observer: Observer) -> None:
+        """Take a sample."""
+        if self._refusal is not None:
+            return
+        now_s = CLOCK.unix_s()
+        if now_s - self._began_s >= INTERVAL_S:
+            self._end_interval(now_s)
+        rows = attempt(lambda: observer.query(_LOOK))
+        if isinstance(rows, Unseen):
+            self._refusal = None if self._intervals or self._looks else rows
+            return
+        self._looks += 1
+        for backend, wait, query_id, count in rows:
+            self._processes.setdefault(backend, Counter())[wait] += count
+            if backend in SESSION_TYPES:
+                self._by_statement[query_id][wait] += count
+
+    def pause(self) -> None:
+        """There is nothing beside `look`."""
+
+    resume = pause
+
+    def after(self, observer: Observer) -> None:
+        """End the last interval."""
+        self._end_interval(CLOCK.unix_s())
+        self._watched = self._refusal or tuple(self._intervals)
+        self._io_workers = Unseen("they are not counted on an existing server")
+
+    def statement_times(self, texts: Mapping[int, str], window: Window) -> Iterator[StatementTime]:
+        """Yield where sessions were by statement, the longest first."""
+        looks = sum(one.looks for one in self._intervals)
+        if not looks:
+            return
+        step_s = window.length_s / looks
+        ranked = sorted(self._by_statement.items(), key=lambda each: -each[1].total())
+        for query_id, waits in ranked[:MOST_STATEMENTS]:
+            times = {wait: count * step_s for wait, count in waits.most_common()}
+            yield StatementTime(query_id, texts.get(query_id, ""), sum(times.values()), times)
+
+    @property
+    def query_ids(self) -> list[int]:
+        """The statements that were seen most, as far as they have a number."""
+        ranked = sorted(self._by_statement, key=lambda x: -self._by_statement[x].total())
+        return [x for x in ranked[:MOST_STATEMENTS] if x]
+
+    def _end_interval(self, now_s: float) -> None:
+        if self._looks:
+            self._intervals.append(Waits(self._began_s, now_s, self._looks, self._processes))
+        self._began_s, self._looks, self._processes = now_s, 0, {}
+
+
+_SESSIONS: LiteralString = """
+SELECT count(*) FILTER (WHERE backend_type = 'client backend') AS connections,
+       count(*) FILTER (WHERE backend_type = 'client backend' AND state = 'active') AS active,
+       count(*) FILTER (WHERE state IN ('idle in transaction', 'idle in transaction (aborted)')) AS idle_in_transaction,
+       coalesce(max(extract(epoch FROM clock_timestamp() - state_change))
+                FILTER (WHERE state IN ('idle in transaction', 'idle in transaction (aborted)')), 0)::float8 AS longest_idle_s,
+       coalesce(max(extract(epoch FROM clock_timestamp() - xact_start))
+                FILTER (WHERE backend_type = 'client backend'), 0)::float8 AS longest_transaction_s,
+       count(*) FILTER (WHERE wait_event_type = 'Lock') AS blocked,
+       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int AS most
+  FROM pg_stat_activity
+ WHERE pid <> pg_backend_pid() AND coalesce(application_name, '') NOT LIKE 'pgdrag %'
+"""
+# Whom others wait for does not wait itself, or is where a circle would have to end.
+_BLOCKED: LiteralString = """
+WITH waiting AS (
+    SELECT pid, wait_event, pg_blocking_pids(pid) AS blockers
+      FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND backend_type = 'client backend'
+)
+SELECT waiting.pid, waiting.wait_event, blocker.pid,
+       concat_ws(', ', nullif(session.application_name, ''), session.usename, session.backend_type),
+       coalesce(session.state, ''),
+       coalesce(extract(epoch FROM clock_timestamp() - session.xact_start), 0)::float8,
+       coalesce(upper(substring(session.query FROM '^\\s*([A-Za-z]+)')), '')
+  FROM waiting CROSS JOIN LATERAL unnest(waiting.blockers) AS blocker(pid)
+  LEFT JOIN pg_stat_activity AS session ON session.pid = blocker.pid
+"""
+_SHOWN_BLOCKERS = 5
+
+
+@dataclass
+class _Blocking:
+    who: str = ""
+    state: str = ""
+    transaction_s: float = 0.0
+    command: str = ""
+    blocked: int = 0
+    most: int = 0
+    locks: tuple[str, ...] = ()
+
+
+class LiveSessions(Collector):
+    """Connections, transactions left open, and lock queues with their heads, once a second."""
+
+    name: ClassVar[str] = "sessions"
+    summary: ClassVar[str] = "connections by state, and who blocks others"
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("connections", "client connections, on average", "connections", "count", "looks"),
+        Metric("connections_active", "sessions at work, on average", "active", "count", "looks"),
+        Metric("connections_used_share", "share of the permitted connections in use, at most", "peak", "ratio", "most", detail="{peak} of {most}."),
+        Metric("connections_idle_in_transaction", "sessions idle in transaction, on average", "idle_in_transaction", "count", "looks"),
+        Metric("idle_in_transaction_s", "longest that a session was idle in transaction", "longest_idle_s", "s", step=0.001),
+        Metric("longest_transaction_s", "age of the oldest transaction of a client, at most", "longest_transaction_s", "s", step=0.001),
+        Metric("blocked_sessions", "sessions waiting for a lock, on average", "blocked", "count", "looks"),
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self._looks: list[dict[str, float]] = []
+        self._refusal: Unseen | None = NO_READING
+        self._blockers: dict[int, _Blocking] = defaultdict(_Blocking)
+
+    def before(self, observer: Observer) -> None:
+        """See whether others can be seen."""
+        found = attempt(lambda: require_sight_of_others(observer, "the sessions"))
+        self._refusal = found if isinstance(found, Unseen) else None
+
+    def sample(self, observer: Observer) -> None:
+        """Count sessions, and look who blocks if somebody waits."""
+        if self._refusal is not None:
+            return
+        found = attempt(lambda: observer.table(_SESSIONS))
+        if isinstance(found, Unseen):
+            return
+        self._looks += found
+        if found[0]["blocked"]:
+            rows = attempt(lambda: observer.query(_BLOCKED))
+            if not isinstance(rows, Unseen):
+                self._note(rows)
+
+    def after(self, observer: Observer) -> None:
+        """Count once more, so that a short window has a sample."""
+        self.sample(observer)
+
+    def amounts(self, window: Window) -> Amounts:
+        if not self._looks:
+            raise self._refusal or NO_READING
+        sums = ("connections", "active", "idle_in_transaction", "blocked")
+        return {
+            **{name: sum(look[name] for look in self._looks) for name in sums},
+            "looks": len(self._looks),
+            "peak": max(look["connections"] for look in self._looks),
+            "most": self._looks[-1]["most"],
+            "longest_idle_s": max(look["longest_idle_s"] for look in self._looks),
+            "longest_transaction_s": max(look["longest_transaction_s"] for look in self._looks),
+        }
+
+    def recordings(self, window: Window) -> Recordings:
+        step_s = window.length_s / max(len(self._looks), 1)
+        ranked = sorted(self._blockers.items(), key=lambda each: -each[1].blocked)
+        return Recordings(
+            Blocker(
+                pid, x.who, x.state, x.blocked * step_s, x.most, x.transaction_s, x.command, x.locks
+            )
+            for pid, x in ranked[:_SHOWN_BLOCKERS]
+        )
+
+    def _note(self, rows: Sequence[tuple[int, str, int, str, str, float, str]]) -> None:
+        blockers: dict[int, set[int]] = defaultdict(set)
+        about = {row[2]: row for row in rows}
+        locks = {row[0]: row[1] for row in rows}
+        for waiting, _, blocker, *_ in rows:
+            blockers[waiting].add(blocker)
+        behind: Counter[int] = Counter()
+        waited_for: dict[int, set[str]] = defaultdict(set)
+        for waiting in blockers:
+            for head in heads(waiting, blockers):
+                behind[head] += 1
+                waited_for[head].add(locks[waiting])
+        for head, count in behind.items():
+            one, (_, _, _, who, state, transaction_s, command) = self._blockers[head], about[head]
+            one.who, one.state, one.transaction_s, one.command = who, state, transaction_s, command
+            one.blocked += count
+            one.most = max(one.most, count)
+            one.locks = tuple(sorted({*one.locks, *waited_for[head]}))
+
+
+def heads(waiting: int, blockers: Mapping[int, Iterable[int]]) -> set[int]:
+    """Return who a session waits for in the end: those that wait for nobody; in a circle, whoever is in it."""
+    found, seen, left = set(), {waiting}, list(blockers.get(waiting, ()))
+    while left:
+        one = left.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        further = list(blockers.get(one, ()))
+        if not further:
+            found.add(one)
+        left += further
+    return found
+
+
+def blocker_words(one: Blocker) -> str:
+    """Describe it: `session 4711 (psql, ann; idle in transaction for 2 min; last statement UPDATE)`."""
+    if one.pid == 0:
+        return "a prepared transaction"
+    parts = [one.who, f"{one.state} in a transaction of {format_duration(one.transaction_s)}"]
+    parts += [f"statement {one.command}"] if one.command else []
+    return f"session {one.pid} ({'; '.join(part for part in parts if part)})"

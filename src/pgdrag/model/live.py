@@ -1,0 +1,136 @@
+"""What was seen of an existing server in one window? The values that `pgdrag.live` makes and `findings` read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+from pgdrag.model.recordings import Recording, Recordings
+from pgdrag.model.result import Observation
+
+
+@dataclass(frozen=True)
+class LiveWindow:
+    """What collectors saw of a server in a window in which others worked on it.
+
+    Attributes:
+        started_unix_s, finished_unix_s: by pgdrag's steady clock.
+        transactions: committed on the whole server, without pgdrag's own; None where they are unknown.
+        observations: one of each metric; what could not be seen has its reason.
+        own_queries, own_query_s: what pgdrag asked the server, and for how long it waited for answers.
+        notes: what happened to the observing itself, in sentences: statistics were reset, the window ended early.
+    """
+
+    server: str
+    version: str
+    started_unix_s: float
+    finished_unix_s: float
+    transactions: int | None
+    observations: tuple[Observation, ...] = ()
+    recordings: Recordings = field(default_factory=Recordings)
+    own_queries: int = 0
+    own_query_s: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def length_s(self) -> float:
+        """Seconds from its begin to its end."""
+        return self.finished_unix_s - self.started_unix_s
+
+    @property
+    def own_share(self) -> float:
+        """The part of the window in which the server worked on a query of pgdrag's, or had it wait."""
+        return self.own_query_s / self.length_s if self.length_s > 0 else 0.0
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Observation]:
+        """The observations by their names."""
+        return {one.name: one for one in self.observations}
+
+    def value(self, name: str) -> float | None:
+        """Return the value of an observation; None where it was not seen."""
+        found = self.by_name.get(name)
+        return None if found is None else found.value
+
+
+@dataclass(frozen=True)
+class Blocker(Recording):
+    """A session, or a prepared transaction, for whose locks others waited without it waiting for anyone's.
+
+    Attributes:
+        pid: 0 of prepared transactions.
+        who: its application and user, as far as they are known.
+        state: as pg_stat_activity has it: "idle in transaction".
+        blocked_s: the sessions that waited for it, directly or behind others, times how long they were seen to.
+        most_blocked: sessions at once.
+        transaction_s: how old its transaction was when last seen.
+        command: the first word of its statement, or of the last one.
+        locks: what the others waited for, by the wait's event: "transactionid", "relation".
+    """
+
+    key: ClassVar[str] = "blockers"
+    pid: int
+    who: str
+    state: str
+    blocked_s: float
+    most_blocked: int
+    transaction_s: float
+    command: str
+    locks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StatementTime(Recording):
+    """Where sessions were with one statement, by samples of pg_stat_activity.
+
+    Attributes:
+        query_id: the server's, as pg_stat_statements has it; 0 of all that have none.
+        query: its text with parameters; "" where pg_stat_statements does not tell.
+        time_s: of all sessions together, over the window.
+        waits: seconds by "Type:Event"; "" is without a wait.
+    """
+
+    key: ClassVar[str] = "statement_times"
+    query_id: int
+    query: str
+    time_s: float
+    waits: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class TableUse(Recording):
+    """What happened to one table in the window, and its state at the end.
+
+    Attributes:
+        table: with its schema.
+        seq_scans, seq_rows, index_scans: in the window.
+        inserted, updated, hot_updated, deleted: rows, in the window.
+        vacuums, analyzes: that ended in the window, automatic ones and others.
+        live, dead: rows, by the server's statistics, at the end.
+        changed: rows changed since the last analyze.
+        estimated_rows: the planner's; -1: it was never vacuumed or analyzed.
+        bytes: by the planner's count of pages.
+        has_statistics: columns of it have some.
+        indexes: how many it has.
+    """
+
+    key: ClassVar[str] = "table_uses"
+    table: str
+    seq_scans: int
+    seq_rows: int
+    index_scans: int
+    inserted: int
+    updated: int
+    hot_updated: int
+    deleted: int
+    vacuums: int
+    analyzes: int
+    live: int
+    dead: int
+    changed: int
+    estimated_rows: float
+    bytes: int
+    has_statistics: bool
+    indexes: int
