@@ -6,6 +6,7 @@
 #   make bench     measure pgdrag's load driver against its peers: docs/benchmarks.md
 #   make simulate  try the statistics on systems with known truth: docs/method.md
 #   make torture   kill experiments that change the operating system, ROUNDS times (20), as root: a quarter of an hour
+#   make doctor    see whether pgdrag doctor names what was done to a server: a quarter of an hour
 #   make aa        compare a server with itself, twenty times: half an hour
 #   make lint      formatters, linters, type checker, layers
 #   make docs      write again what is generated in docs/reference
@@ -18,7 +19,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*.egg-info/*' | sed 's/ /\\ /g')
 
-.PHONY: claims studies run test test-contained bench simulate aa torture lint format docs clean update-goldens
+.PHONY: claims studies run test test-contained bench simulate doctor aa torture lint format docs clean update-goldens
 
 run: $(VENV)/installed
 	$(BIN)/pgdrag run slow-42k --scale demo
@@ -54,6 +55,10 @@ bench: $(VENV)/installed
 # Options go into SIMULATE, as in: make simulate SIMULATE='--only compare --scale 0.1'
 simulate: $(VENV)/installed
 	$(BIN)/python -m simulations $(SIMULATE)
+
+# Options go into DOCTOR, as in: make doctor DOCTOR='--which sick --only lock'
+doctor: $(VENV)/installed
+	$(BIN)/python -m benchmarks.doctor $(DOCTOR)
 
 # Options go into AA, as in: make aa AA='--runs 5 --max-pairs 8 -- --warehouses 2'
 aa: $(VENV)/installed

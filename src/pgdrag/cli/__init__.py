@@ -38,6 +38,7 @@ COMMANDS = {
     "conf": ("conf:app", "Explain a configuration, check it, or compare two by meaning"),
     "bench": ("bench:bench", "Run pgbench scripts on a server, or create its tables"),
     "tpcc": ("tpcc:app", "Load, check and run TPC-C on an existing server"),
+    "doctor": ("doctor:doctor", "Say what costs time on a live server now"),
     "horizon": ("horizon:app", "Show who holds back a server's xmin horizon, or hold it"),
     "capture": ("horizon:capture_app", "Record how a live server's horizon is held, for replay"),
     "list": ("list:list_", "List experiments, workloads, factors, collectors and more"),

@@ -13,13 +13,12 @@ from typing import ClassVar, LiteralString
 
 from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window, attempt
 from pgdrag.collectors._metric import NO_READING
+from pgdrag.collectors._wait_profile import SampledWaits
 from pgdrag.collectors.counters import require_sight_of_others
-from pgdrag.collectors.waits import WaitProfile
 from pgdrag.driver.process import Waits
 from pgdrag.host.clock import CLOCK
 from pgdrag.model.live import Blocker, StatementTime
 from pgdrag.model.recordings import SESSION_TYPES, Recordings
-from pgdrag.units import format_duration
 
 INTERVAL_S = 1.0
 MOST_STATEMENTS = 20
@@ -36,12 +35,11 @@ SELECT backend_type, coalesce(wait_event_type || ':' || wait_event, ''), coalesc
 """
 
 
-class LiveWaits(WaitProfile):
-    """The same numbers as a trial's wait profile; `look` takes a sample.
+class LiveWaits(SampledWaits):
+    """The same numbers as a trial's wait profile; `look` takes a sample."""
 
-    Attributes:
-        look_s: what the samples took, added up.
-    """
+    name: ClassVar[str] = "waits"
+    summary: ClassVar[str] = "where sessions' time goes: processors, I/O, locks, clients"
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,16 +73,11 @@ class LiveWaits(WaitProfile):
             if backend in SESSION_TYPES:
                 self._by_statement[query_id][wait] += count
 
-    def pause(self) -> None:
-        """There is nothing beside `look`."""
-
-    resume = pause
-
     def after(self, observer: Observer) -> None:
         """End the last interval."""
         self._end_interval(CLOCK.unix_s())
-        self._watched = self._refusal or tuple(self._intervals)
-        self._io_workers = Unseen("they are not counted on an existing server")
+        self.watched = self._refusal or tuple(self._intervals)
+        self.io_workers = Unseen("they are not counted on an existing server")
 
     def statement_times(self, texts: Mapping[int, str], window: Window) -> Iterator[StatementTime]:
         """Yield where sessions were by statement, the longest first."""
@@ -248,12 +241,3 @@ def heads(waiting: int, blockers: Mapping[int, Iterable[int]]) -> set[int]:
             found.add(one)
         left += further
     return found
-
-
-def blocker_words(one: Blocker) -> str:
-    """Describe it: `session 4711 (psql, ann; idle in transaction for 2 min; last statement UPDATE)`."""
-    if one.pid == 0:
-        return "a prepared transaction"
-    parts = [one.who, f"{one.state} in a transaction of {format_duration(one.transaction_s)}"]
-    parts += [f"statement {one.command}"] if one.command else []
-    return f"session {one.pid} ({'; '.join(part for part in parts if part)})"

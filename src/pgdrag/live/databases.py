@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, LiteralString
 
 from pgdrag.collectors import Amounts, Metric, Observer, Window
-from pgdrag.collectors.counters import SHARED_STATISTICS_SINCE, CounterCollector, Counters
+from pgdrag.collectors.counters import SHARED_STATISTICS_SINCE, CounterCollector, Counters, Drawn
 
 _DATABASES: LiteralString = """
 SELECT sum(xact_commit)::bigint AS commits, sum(xact_rollback)::bigint AS rollbacks,
@@ -32,6 +32,7 @@ _WAL: LiteralString = """
 SELECT wal_bytes::bigint AS wal_bytes, wal_records, wal_fpi, wal_buffers_full
   FROM pg_stat_wal
 """
+_COMMITS: LiteralString = "SELECT sum(xact_commit)::bigint FROM pg_stat_database"
 # Of its own session, so that the next reading has all of its transactions.
 _FLUSH: LiteralString = "SELECT pg_stat_force_next_flush()"
 _ARCHIVER: LiteralString = (
@@ -45,6 +46,9 @@ class ServerCounters(CounterCollector):
     name: ClassVar[str] = "server"
     summary: ClassVar[str] = (
         "transactions, checkpoints, WAL and temporary files of the whole server"
+    )
+    drawn: ClassVar[tuple[Drawn, ...]] = (
+        Drawn("commits_per_s", "transactions committed", "1/s", ("commits",)),
     )
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("commits_per_s", "transactions committed per second, on the whole server", "commits", "1/s"),
@@ -78,6 +82,11 @@ class ServerCounters(CounterCollector):
             [row] = observer.table(sql)
             found |= row
         return {**found, "own": observer.queries}
+
+    def read_drawn(self, observer: Observer) -> Counters:
+        """Read commits alone, without the observer's own."""
+        [(commits,)] = observer.query(_COMMITS)
+        return {"commits": commits - observer.queries}
 
     def amounts(self, window: Window) -> Amounts:
         moved = self.moved()

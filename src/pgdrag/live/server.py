@@ -14,7 +14,7 @@ from typing import Any, LiteralString, NoReturn
 
 import psycopg
 
-from pgdrag.collectors import Unseen, attempt, known
+from pgdrag.collectors import OWN_MARK, Unseen, attempt, known
 from pgdrag.driver.connection_string import Server
 from pgdrag.driver.process import Target
 from pgdrag.errors import ServerError
@@ -27,13 +27,16 @@ APPLICATION_NAME = "pgdrag observer"
 _PEER = struct.Struct("3i")  # SO_PEERCRED: process, user, group
 _FORMATS = {".json": "jsonlog", ".csv": "csvlog"}
 
-_BACKEND: LiteralString = "/* pgdrag */ SELECT pg_backend_pid()"
-_PLACE: LiteralString = """/* pgdrag */
+_BACKEND: LiteralString = OWN_MARK + "SELECT pg_backend_pid()"
+_PLACE: LiteralString = (
+    OWN_MARK
+    + """
 SELECT current_setting('data_directory', true), current_setting('logging_collector', true),
        current_setting('log_directory', true), current_setting('log_destination', true)
 """
-_LOG_FILE: LiteralString = "/* pgdrag */ SELECT pg_current_logfile(%s)"
-_LOG_BYTES: LiteralString = "/* pgdrag */ SELECT coalesce(sum(size), 0)::bigint FROM pg_ls_logdir()"
+)
+_LOG_FILE: LiteralString = OWN_MARK + "SELECT pg_current_logfile(%s)"
+_LOG_BYTES: LiteralString = OWN_MARK + "SELECT coalesce(sum(size), 0)::bigint FROM pg_ls_logdir()"
 
 
 class ExistingServer:

@@ -23,6 +23,14 @@ SELECT coalesce(max(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_w
        count(*)::int AS slots
   FROM pg_replication_slots WHERE restart_lsn IS NOT NULL
 """
+# It fails as long as the last success is older than the last failure.
+_ARCHIVER: LiteralString = """
+SELECT CASE WHEN last_failed_time > coalesce(last_archived_time, '-infinity')
+            THEN greatest(extract(epoch FROM clock_timestamp() - coalesce(last_archived_time, stats_reset, last_failed_time)), 0)
+            ELSE 0 END::float8 AS archive_behind_s,
+       coalesce(last_failed_wal, '') AS archive_failed_wal
+  FROM pg_stat_archiver
+"""
 _WAL_LIMITS: LiteralString = """
 SELECT (SELECT setting::bigint * 1024 * 1024 FROM pg_settings WHERE name = 'max_wal_size') AS max_wal_bytes
 """
@@ -40,8 +48,10 @@ class Upkeep(Collector):
         Metric("frozen_age_transactions", "transactions since the oldest that is not frozen", "age", "count", detail='In database "{oldest}".'),
         Metric("frozen_age_share", "share of the transaction numbers in use before the server stops", "age", "ratio", "limit", detail='In database "{oldest}".'),
         Metric("slot_wal_bytes", "WAL kept for the replication slot furthest behind", "slot_bytes", "bytes", detail="{slot}"),
+        Metric("archive_behind_s", "time since WAL was last archived, where archiving fails", "archive_behind_s", "s", step=0.001, detail="{archive_failed_wal}"),
         Metric("wal_directory_bytes", "size of pg_wal", "wal_bytes", "bytes", detail="max_wal_size is {max_wal}."),
         Metric("max_wal_bytes", "max_wal_size", "max_wal_bytes", "bytes"),
+        Metric("processors", "processors of the server's machine", "processors", "count"),
         Metric("disk_free_bytes", "free space of the data directory's file system", "free", "bytes"),
         Metric("disk_used_share", "share in use of the data directory's file system", "used", "ratio", "size", detail="{free words} free of {size words}."),
         Metric("disk_fills_in_s", "time until the data directory's file system is full, if it goes on so", "fills_in", "s"),
@@ -51,6 +61,7 @@ class Upkeep(Collector):
         self._found: dict[str, float | str | Unseen] = {}
         self._began: tuple[int, int] | Unseen = NO_READING
         self._ended: tuple[int, int] | Unseen = NO_READING
+        self._processors: float | Unseen = NO_READING
 
     def before(self, observer: Observer) -> None:
         """See how much is free."""
@@ -59,10 +70,12 @@ class Upkeep(Collector):
     def after(self, observer: Observer) -> None:
         """Read all of it."""
         self._ended = attempt(lambda: _space(observer))
+        self._processors = attempt(lambda: _processors(observer))
         names = (
             (_AGE, ("age", "oldest")),
             (_SLOTS, ("slot_bytes", "slot")),
             (_WAL_LIMITS, ("max_wal_bytes",)),
+            (_ARCHIVER, ("archive_behind_s", "archive_failed_wal")),
             (_WAL_SIZE, ("wal_bytes",)),
         )
         for sql, columns in names:
@@ -73,7 +86,7 @@ class Upkeep(Collector):
     def amounts(self, window: Window) -> Amounts:
         if not self._found:
             raise NO_READING
-        found = {**self._found, "limit": XID_LIMIT}
+        found = {**self._found, "limit": XID_LIMIT, "processors": self._processors}
         limit = found.get("max_wal_bytes")
         found["max_wal"] = format_bytes(limit) if isinstance(limit, int) else "unknown"
         if found.get("slot"):
@@ -93,6 +106,11 @@ class Upkeep(Collector):
             "size words": format_bytes(size),
             "fills_in": free / (lost / window.length_s) if lost > 0 else steady,
         }
+
+
+def _processors(observer: Observer) -> float:
+    observer.postmaster()
+    return float(os.cpu_count() or 1)
 
 
 def _space(observer: Observer) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from pgdrag.host.clock import CLOCK
 from pgdrag.live.activity import LiveSessions, LiveWaits
 from pgdrag.live.databases import ServerCounters
 from pgdrag.live.server import APPLICATION_NAME, ExistingServer
+from pgdrag.live.settings import LiveSettings
 from pgdrag.live.tables import LiveTables
 from pgdrag.live.upkeep import Upkeep
 from pgdrag.model.live import LiveWindow
@@ -31,7 +32,7 @@ LOOK_EVERY_S = 0.1
 SAMPLE_EVERY_S = 1.0
 # What is cheap on a server of any size, and needs no session of its own.
 FITTING = ("buffers", "database", "indexes", "io", "scans", "slru", "wal", "checkpoints", "autovacuum", "messages", "horizon", "cpu", "host", "disk", "statements")  # fmt: skip
-_OWN: tuple[type[Collector], ...] = (ServerCounters, LiveSessions, LiveTables, Upkeep)
+_OWN: tuple[type[Collector], ...] = (ServerCounters, LiveSessions, LiveTables, Upkeep, LiveSettings)
 # Detects a server that disappears without closing the connection.
 _PATIENCE = {"connect_timeout": 10, "tcp_user_timeout": 15_000}
 _PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0

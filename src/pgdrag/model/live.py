@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from pgdrag.model.recordings import Recording, Recordings
 from pgdrag.model.result import Observation
+from pgdrag.units import with_base_unit
 
 
 @dataclass(frozen=True)
@@ -134,3 +135,50 @@ class TableUse(Recording):
     bytes: int
     has_statistics: bool
     indexes: int
+
+
+@dataclass(frozen=True)
+class ServerSetting(Recording):
+    """A setting as new sessions of the server's have it.
+
+    Attributes:
+        value: in `unit`, as pg_settings has it.
+        unit: "8kB", "ms" … or "".
+        default: the server's own.
+        category: as pg_settings has it: "Query Tuning / Planner Cost Constants".
+    """
+
+    key: ClassVar[str] = "server_settings"
+    name: str
+    value: str
+    unit: str
+    default: str
+    category: str
+
+    @property
+    def words(self) -> str:
+        """Return it as it may be written into postgresql.conf: `work_mem = 4096kB`."""
+        return f"{self.name} = {with_base_unit(self.value, self.unit or None)}"
+
+    @property
+    def size(self) -> float | None:
+        """Return bytes or seconds where it has a unit; else its number; None where it is none."""
+        try:
+            number = float(self.value)
+        except ValueError:
+            return None
+        return number * _UNITS.get(self.unit, 1)
+
+
+_UNITS = {
+    "B": 1,
+    "kB": 1024,
+    "8kB": 8192,
+    "16kB": 16384,
+    "32kB": 32768,
+    "MB": 1 << 20,
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1,
+    "min": 60,
+}

@@ -1,0 +1,185 @@
+"""Which work do statements do that they need not do?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdrag.findings.doctor import Reading, Sights, Symptom
+from pgdrag.model.live import StatementTime, TableUse
+from pgdrag.units import format_bytes
+
+# A session filters about ten million narrow rows a second: so long is at least what a scan took.
+_S_PER_ROW = 1e-7
+_FEW_ROWS = 5_000  # of a table that is read whole anyway, in some 30 to 100 pages
+_MANY_ROWS = 1_000
+_TEMP_BYTES_PER_S = 250e6  # written and read again
+
+
+def scanned_most(sights: Sights) -> TableUse | None:
+    """Return the table of which sequential scans read most rows, if it is not a small one."""
+    tables = [
+        x
+        for x in sights.all_of(TableUse, "live_tables")
+        if x.seq_scans and x.seq_rows / x.seq_scans >= _FEW_ROWS
+    ]
+    return max(tables, key=lambda one: one.seq_rows, default=None)
+
+
+def top_statement(sights: Sights, *patterns: str) -> str:
+    """Return words on the statement that took most of sessions' time; "" where nobody tells."""
+    named = [x for x in sights.all_of(StatementTime, "waits") if x.query]
+    if not named:
+        return ""
+    top = max(named, key=lambda one: one.time_s)
+    text = " ".join(top.query.split())
+    shown = text if len(text) <= 100 else f"{text[:99]}…"
+    return f"The statement that takes most: {shown} ({sights.time.share(top.time_s):.0%})."
+
+
+def _scans(sights: Sights) -> Reading | None:
+    table = scanned_most(sights)
+    if table is None:
+        return None
+    lost_s = table.seq_rows * _S_PER_ROW
+    return {
+        "per_s": table.seq_scans / sights.length_s,
+        "rows": table.seq_rows / table.seq_scans,
+        "share": sights.time.share(lost_s),
+        "sessions": sights.time.on_average(lost_s),
+        "table": table.table,
+        "index_scans": table.index_scans,
+        "statement": top_statement(sights),
+        "indexes": float(table.indexes),
+        "forbidding": ", ".join(forbidding(sights)),
+        "forbidden": float(len(forbidding(sights))),
+    }
+
+
+MISSING_INDEX = Symptom(
+    "missing-index",
+    _scans,
+    {"per_s": 1.0, "share": 0.1, "sessions": 0.05},
+    why="A statement that comes every second and reads a table of 5,000 rows or more from start to end usually wants "
+    "few of them. Ten million rows a second are what one session reads at best.",
+    says="table {table} is read from start to end {per_s} times a second, at least {share:.0%} of sessions' time",
+    evidence="{rows:,.0f} rows in each sequential scan, {index_scans:,.0f} index scans (pg_stat_user_tables). {statement}",
+    step="EXPLAIN the statements on {table} that come most often: an index on the columns of their WHERE would do.",
+    unless=("planner-settings", "missing-statistics"),
+)
+
+
+def forbidding(sights: Sights) -> Sequence[str]:
+    """Return settings that keep the planner from index scans, as they may be written."""
+    found = [
+        x.words
+        for x in sights.settings.values()
+        if x.name.startswith("enable_") and x.value == "off" and x.default == "on"
+    ]
+    by_name = sights.settings
+    random = by_name.get("random_page_cost")
+    sequential = by_name.get("seq_page_cost")
+    if random is not None and (random.size or 0) >= 10 * ((sequential and sequential.size) or 1):
+        found.append(random.words)
+    for name in ("cpu_index_tuple_cost", "cpu_operator_cost", "cpu_tuple_cost"):
+        cost = by_name.get(name)
+        if cost is not None and (cost.size or 0) >= 10 * float(cost.default):
+            found.append(cost.words)
+    return found
+
+
+PLANNER_SETTINGS = Symptom(
+    "planner-settings",
+    _scans,
+    {"per_s": 1.0, "share": 0.1, "forbidden": 1.0, "indexes": 1.0},
+    why="A planner method that is switched off, or a cost ten times its default, keeps the planner from indexes that "
+    "are there.",
+    says="{forbidding} keeps the planner from indexes: {table} is read whole {per_s} times a second",
+    evidence="{rows:,.0f} rows in each sequential scan, at least {share:.0%} of sessions' time; {table} has {indexes:.0f} "
+    "indexes (pg_stat_user_tables, pg_settings). {statement}",
+    step="Try it in one session first: SET the setting to its default, and EXPLAIN the statement again.",
+)
+
+
+def _statistics(sights: Sights) -> Reading | None:
+    tables = [
+        x
+        for x in sights.all_of(TableUse, "live_tables")
+        if not x.has_statistics
+        and x.live >= _MANY_ROWS
+        and x.seq_scans + x.index_scans >= sights.length_s
+    ]
+    if not tables:
+        return None
+    table = max(tables, key=lambda one: one.seq_rows + one.index_scans)
+    return {
+        "count": float(len(tables)),
+        "table": table.table,
+        "rows": float(table.live),
+        "per_s": (table.seq_scans + table.index_scans) / sights.length_s,
+        "sessions": sights.time.sessions,
+        "statement": top_statement(sights),
+        "severity": 0.3,
+    }
+
+
+MISSING_STATISTICS = Symptom(
+    "missing-statistics",
+    _statistics,
+    {"count": 1.0, "sessions": 0.2},
+    why="Of a table that was never analyzed the planner guesses how many rows a condition leaves; for 1,000 rows and "
+    "more the guess is off by as much.",
+    says="table {table} has no statistics and is scanned {per_s} times a second",
+    evidence="{rows:,.0f} rows, never analyzed; {count:.0f} tables in all (pg_stat_user_tables, pg_stats). {statement}",
+    step="ANALYZE {table}; and see why autovacuum did not: autovacuum, track_counts, a very new table.",
+    severity="severity",
+)
+
+
+def _spill(sights: Sights) -> Reading | None:
+    per_s = sights.value("temp_bytes_per_s")
+    lost_s = max(sights.time.seconds("IO:BufFile*"), per_s * sights.length_s / _TEMP_BYTES_PER_S)
+    return {
+        "bytes_per_s": per_s,
+        "rate": f"{format_bytes(per_s)}/s",
+        "files": sights.value("temp_files_per_s"),
+        "share": sights.time.share(lost_s),
+        "severity": max(sights.time.share(lost_s), 0.2),
+        "work_mem": sights.settings["work_mem"].words if "work_mem" in sights.settings else "",
+        "statement": top_statement(sights),
+    }
+
+
+TEMP_SPILL = Symptom(
+    "temp-spill",
+    _spill,
+    {"bytes_per_s": 10e6, "files": 0.5},
+    why="10 MB/s of temporary files are written and read again beside all other I/O; an index build now and then "
+    "makes less than a file in two seconds.",
+    says="sorts and hashes spill {rate} into temporary files, about {share:.0%} of sessions' time",
+    evidence="{files} files per second (pg_stat_database); {work_mem}. {statement}",
+    step="Find them with log_temp_files = 0; raise work_mem for these statements alone (SET LOCAL), since each "
+    "node of each session may take as much.",
+    severity="severity",
+)
+
+
+def _jit(sights: Sights) -> Reading | None:
+    jit_s = sights.value("jit_s_per_transaction")
+    executing_s = sights.value("execution_s_per_transaction")
+    if not executing_s:
+        return None
+    return {
+        "share": min(jit_s / executing_s, 1.0),
+        "sessions": sights.per_s("jit_s_per_transaction"),
+    }
+
+
+JIT = Symptom(
+    "jit",
+    _jit,
+    {"share": 0.2, "sessions": 0.05},
+    why="Compilation that takes a fifth of the execution does not pay for itself.",
+    says="just-in-time compilation takes {share:.0%} of statements' time",
+    evidence="{sessions:.2f} s in each second (pg_stat_statements).",
+    step="Set jit = off, or raise jit_above_cost.",
+)

@@ -1,0 +1,281 @@
+"""What do commits, checkpoints, caches and the disk cost?"""
+
+from __future__ import annotations
+
+from pgdrag.findings.doctor import NotSeen, Reading, Sights, Symptom
+from pgdrag.findings.mechanisms.ledger import COMPONENTS
+from pgdrag.model.recordings import WaitTime
+from pgdrag.units import format_bytes, format_duration
+
+_READ_WAITS = next(one.waits for one in COMPONENTS if one.name == "read")
+_WRITE_WAITS = ("IO:DataFileWrite", "IO:DataFileExtend", "IO:DataFileFlush", "IO:DataFileSync", "IO:WAL*", "IO:Wal*", "LWLock:WAL*")  # fmt: skip
+_SYNCS = ("IO:WalSync", "IO:WALSync", "IO:WalSyncMethodAssign", "IO:WALSyncMethodAssign")
+# A block from the kernel's cache: a system call, a copy, and a buffer to be freed for it.
+_S_PER_READ = 10e-6
+_SMALL_BUFFERS = 64 * 1024 * 1024
+
+
+def _checkpoints(sights: Sights) -> Reading | None:
+    requested = sights.value("requested_checkpoints_per_s") * sights.length_s
+    if not requested:
+        return None
+    share = sights.time.share(sights.time.seconds(*_WRITE_WAITS))
+    limit = sights.settings.get("max_wal_size")
+    return {
+        "requested": requested,
+        "interval_s": sights.length_s / requested,
+        "every": format_duration(sights.length_s / requested),
+        "wal": f"{format_bytes(sights.value('wal_bytes_per_s'))}/s",
+        "images": sights.value("full_page_images_per_s"),
+        "limit": limit.words if limit else "",
+        "share": share,
+        "severity": max(share, 0.3),
+    }
+
+
+CHECKPOINT_STORM = Symptom(
+    "checkpoint-storm",
+    _checkpoints,
+    {"requested": 1.5},
+    at_most={"interval_s": 30.0},
+    why="The server itself warns of checkpoints that come more often than every 30 s (checkpoint_warning): after each, "
+    "every page that is changed goes into WAL whole.",
+    says="a checkpoint every {every} because WAL reaches max_wal_size; writing takes {share:.0%} of sessions' time",
+    evidence="{requested:.0f} checkpoints by request, {images:,.0f} full-page images and {wal} of WAL per second "
+    "(pg_stat_checkpointer, pg_stat_wal); {limit}.",
+    step="Raise max_wal_size so that checkpoint_timeout decides: to the WAL of 15 minutes, if the disk has room.",
+    severity="severity",
+)
+
+
+def _cache(sights: Sights) -> Reading | None:
+    reads_per_s = sights.value("server_blocks_read_per_s")
+    waited_s = sights.time.seconds(*_READ_WAITS)
+    lost_s = max(waited_s, reads_per_s * sights.length_s * _S_PER_READ)
+    return {
+        "reads_per_s": reads_per_s,
+        "hit": sights.value("server_buffer_hit_ratio"),
+        "buffers": sights.size_of("shared_buffers"),
+        "setting": sights.settings["shared_buffers"].words,
+        "share": sights.time.share(lost_s),
+        "sessions": sights.time.on_average(lost_s),
+    }
+
+
+TINY_CACHE = Symptom(
+    "tiny-cache",
+    _cache,
+    {"reads_per_s": 1000.0, "share": 0.05},
+    at_most={"hit": 0.95, "buffers": _SMALL_BUFFERS},
+    why="Less than half of PostgreSQL's own default of 128 MB, and one block in twenty comes from outside: a read costs "
+    "10 µs even from the kernel's cache.",
+    says="shared_buffers is too small: {reads_per_s:,.0f} blocks are read a second, at least {share:.0%} of sessions' time",
+    evidence="Only {hit:.1%} of blocks were found in shared_buffers (pg_stat_database); {setting}.",
+    step="Raise shared_buffers, to about a quarter of the memory that the server may use; pgdrag ablate measures what it brings.",
+)
+
+
+def _reads(sights: Sights) -> Reading | None:
+    waited_s = sights.time.seconds(*_READ_WAITS)
+    return {
+        "share": sights.time.share(waited_s),
+        "sessions": sights.time.on_average(waited_s),
+        "wait_s": sights.value("disk_read_wait_s"),
+        "wait": format_duration(sights.value("disk_read_wait_s")),
+        "busy": sights.value("disk_busy_share"),
+        "reads_per_s": sights.value("disk_reads_per_s"),
+    }
+
+
+DISK_READS = Symptom(
+    "disk-reads",
+    _reads,
+    {"share": 0.3, "sessions": 0.5, "busy": 0.8, "wait_s": 0.002},
+    why="The device is busy most of the time and takes longer than the 0.1 ms of a solid-state disk: what is read does "
+    "not fit into memory.",
+    says="sessions wait {share:.0%} of their time for blocks from a disk that is {busy:.0%} busy",
+    evidence="{reads_per_s:,.0f} reads per second from the device, {wait} each (/proc/diskstats); waits IO:DataFileRead.",
+    step="See which statements read most (pg_stat_statements, shared_blks_read); more memory, or a faster disk.",
+)
+
+
+def _wal_sync(sights: Sights) -> Reading | None:
+    syncs_per_s = sights.per_s("wal_syncs_per_transaction")
+    if not syncs_per_s:
+        return None
+    # Little's law: who is seen in a sync on average, by all processes, divided by syncs per second.
+    within_s = sum(x.time_s for x in sights.all_of(WaitTime, "waits") if x.wait in _SYNCS)
+    lost_s = sights.time.seconds(*_SYNCS, "LWLock:WALWrite")
+    took_s = within_s / sights.length_s / syncs_per_s
+    return {
+        "took_s": took_s,
+        "took": format_duration(took_s),
+        "syncs": syncs_per_s,
+        "share": sights.time.share(lost_s),
+        "sessions": sights.time.on_average(lost_s),
+    }
+
+
+SLOW_WAL_SYNC = Symptom(
+    "slow-wal-sync",
+    _wal_sync,
+    {"took_s": 0.010, "share": 0.3, "sessions": 0.3},
+    why="A solid-state disk makes WAL durable in about 1 ms, one with a protected cache in 0.1 ms; 10 ms are a rotating "
+    "disk, a network, or a device that others keep busy.",
+    says="commits wait {share:.0%} of sessions' time for WAL to become durable: {took} for each sync",
+    evidence="{syncs} syncs per second (pg_stat_wal or pg_stat_io), duration from samples of waits IO:WalSync.",
+    step="See what else writes to that device; move pg_wal to a faster one; synchronous_commit = off only where the last "
+    "commits may be lost in a crash.",
+)
+
+
+def _standby(sights: Sights) -> Reading | None:
+    lost_s = sights.time.seconds("IPC:SyncRep")
+    names = sights.settings.get("synchronous_standby_names")
+    return {
+        "sessions": sights.time.on_average(lost_s),
+        "share": sights.time.share(lost_s),
+        "names": names.words if names else "",
+    }
+
+
+STANDBY_WAIT = Symptom(
+    "standby-wait",
+    _standby,
+    {"sessions": 0.2, "share": 0.2},
+    why="A fifth of sessions' time is spent on the confirmation of a standby.",
+    says="commits wait {share:.0%} of sessions' time for a standby to confirm them",
+    evidence="{sessions:.1f} sessions in IPC:SyncRep on average (pg_stat_activity); {names}.",
+    step="See whether it is there and keeps up: SELECT application_name, state, sync_state, replay_lag FROM pg_stat_replication.",
+)
+
+
+def _delay(sights: Sights) -> Reading | None:
+    lost_s = sights.time.seconds("Timeout:CommitDelay")
+    delay = sights.settings.get("commit_delay")
+    return {
+        "sessions": sights.time.on_average(lost_s),
+        "share": sights.time.share(lost_s),
+        "delay": delay.words if delay else "",
+    }
+
+
+COMMIT_DELAY = Symptom(
+    "commit-delay",
+    _delay,
+    {"sessions": 0.1, "share": 0.1},
+    why="commit_delay lets commits wait for others to share a sync; a tenth of the time is more than a sync costs.",
+    says="commits sleep {share:.0%} of sessions' time because of commit_delay",
+    evidence="Wait Timeout:CommitDelay (pg_stat_activity); {delay}.",
+    step="ALTER SYSTEM RESET commit_delay; SELECT pg_reload_conf().",
+)
+
+
+def _log(sights: Sights) -> Reading | None:
+    per_s = sights.per_s("log_bytes_per_transaction")
+    each = sights.value("log_bytes_per_transaction")
+    said = [
+        sights.settings[x].words
+        for x in ("log_statement", "log_min_duration_statement", "log_min_messages")
+        if x in sights.settings and sights.settings[x].value != sights.settings[x].default
+    ]
+    return {
+        "bytes_per_s": per_s,
+        "rate": f"{format_bytes(per_s)}/s",
+        "day": format_bytes(86_400 * per_s),
+        "each": format_bytes(each),
+        "said": "; ".join(said) or "no logging setting differs from its default",
+        "severity": min(0.2 + per_s / 20e6, 0.9),
+    }
+
+
+LOG_FLOOD = Symptom(
+    "log-flood",
+    _log,
+    {"bytes_per_s": 200e3},
+    why="200 kB/s are 17 GB a day, more than anyone reads; each line costs its session a write, and all share one "
+    "collector.",
+    says="the server writes {rate} of log, {day} a day",
+    evidence="{each} for each transaction; {said}.",
+    step="Log fewer statements: log_min_duration_statement = 1s, or log_transaction_sample_rate.",
+    severity="severity",
+)
+
+
+def _disk(sights: Sights) -> Reading | None:
+    used, free = sights.value("disk_used_share"), sights.value("disk_free_bytes")
+    try:
+        fills_in_s = sights.value("disk_fills_in_s")
+    except NotSeen:
+        fills_in_s = float("inf")
+    soon = 3600 / fills_in_s if used >= 0.8 else 0.0
+    is_large = free > 100e9
+    return {
+        "used": used,
+        "urgency": 0.0 if is_large else max(used / 0.95, soon),
+        "free": format_bytes(free),
+        "when": ""
+        if fills_in_s == float("inf")
+        else f"; full in {format_duration(fills_in_s)} if it goes on so",
+        "severity": 0.6 + used / 2 + min(soon, 1.0),
+    }
+
+
+FULL_DISK = Symptom(
+    "full-disk",
+    _disk,
+    {"urgency": 1.0},
+    why="At 95 %, or with an hour left at this rate: when pg_wal cannot be written the server stops at once.",
+    says="the data directory's disk is {used:.1%} full, {free} are free{when}",
+    evidence="statvfs of the data directory.",
+    step="See what grows: SELECT pg_size_pretty(sum(size)) FROM pg_ls_waldir(); replication slots, temporary files, the log.",
+    severity="severity",
+)
+
+
+def _slot(sights: Sights) -> Reading | None:
+    kept, limit = sights.value("slot_wal_bytes"), sights.value("max_wal_bytes")
+    if not kept:
+        return None
+    return {
+        "ratio": kept / limit,
+        "kept": format_bytes(kept),
+        "limit": format_bytes(limit),
+        "slot": sights.detail("slot_wal_bytes"),
+        "severity": min(0.3 + 0.1 * kept / limit, 1.0),
+    }
+
+
+SLOT_WAL = Symptom(
+    "slot-wal",
+    _slot,
+    {"ratio": 1.0},
+    why="Beyond max_wal_size WAL is kept for the slot alone, without limit unless max_slot_wal_keep_size sets one.",
+    says="a replication slot keeps {kept} of WAL, and with it old WAL files",
+    evidence="{slot} max_wal_size is {limit} (pg_replication_slots).",
+    step="Let its consumer catch up, or drop it: SELECT pg_drop_replication_slot(…); set max_slot_wal_keep_size.",
+    severity="severity",
+)
+
+
+def _archive(sights: Sights) -> Reading | None:
+    behind_s = sights.value("archive_behind_s")
+    return {
+        "behind_s": behind_s,
+        "behind": format_duration(behind_s),
+        "file": sights.detail("archive_behind_s"),
+        "wal": format_bytes(sights.window.value("wal_directory_bytes") or 0),
+        "severity": 0.6,
+    }
+
+
+ARCHIVE_FAILING = Symptom(
+    "archive-failing",
+    _archive,
+    {"behind_s": 0.001},
+    why="As long as the last attempt failed, every WAL file since is kept, and a backup cannot be restored beyond.",
+    says="WAL archiving fails; nothing has been archived for {behind}",
+    evidence="{file} failed last (pg_stat_archiver); pg_wal has {wal}.",
+    step="The server's log has the archive_command's own words; run it by hand as the server's user.",
+    severity="severity",
+)

@@ -1,0 +1,109 @@
+"""What does the doctor say, in about ten lines and as JSON?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from pgdrag.english import capital, counted, percent_words
+from pgdrag.findings.doctor import Diagnoses, NotSeen, SessionTimes, Sights, Symptom
+from pgdrag.findings.mechanisms.ledger import COMPONENTS, CPU, component_of
+from pgdrag.model.live import LiveWindow
+from pgdrag.units import format_duration, format_number, format_rate
+
+IN_FULL = 3
+_NAMED_PLACES = 3
+
+
+def doctor_lines(window: LiveWindow, found: Diagnoses, *, in_full: int = IN_FULL) -> Iterator[str]:
+    """Yield lines for people: the server, what costs time, the worst first, and what was not seen.
+
+    Args:
+        in_full: so many with their evidence and a next step; of the others only the headlines.
+    """
+    yield f"{window.server}, PostgreSQL {window.version}: {_load_words(window)}"
+    yield from window.notes
+    if not found.found:
+        looked = len(found.looked_for)
+        yield f"Nothing stands out: none of {counted(looked, 'mechanism')} reaches its threshold."
+    for number, one in enumerate(found.found[:in_full], 1):
+        yield f"{number}. {capital(one.headline)}. [{one.name}]"
+        yield f"   {capital(one.evidence)}"
+        yield f"   Next: {one.step}"
+    for number, one in enumerate(found.found[in_full:], in_full + 1):
+        yield f"{number}. {capital(one.headline)}. [{one.name}]"
+    for reason, names in _by_reason(found.unseen).items():
+        yield f"Not seen: {', '.join(names)} ({reason})"
+    yield (
+        f"Looking took {counted(window.own_queries, 'query')}, {window.own_share:.1%} of one session's time."
+    )
+
+
+def doctor_json(window: LiveWindow, found: Diagnoses) -> dict[str, Any]:
+    """Return the same, whole."""
+    try:
+        times: SessionTimes | None = Sights(window).time
+    except NotSeen:
+        times = None
+    return {
+        "server": window.server,
+        "version": window.version,
+        "window_s": window.length_s,
+        "transactions": window.transactions,
+        "sessions": None if times is None else times.sessions,
+        "waits_s": None if times is None else dict(times.by_wait),
+        "is_healthy": not found.found,
+        "diagnoses": [asdict(one) for one in found.found],
+        "looked_for": list(found.looked_for),
+        "not_seen": dict(found.unseen),
+        "notes": list(window.notes),
+        "own_queries": window.own_queries,
+        "own_share": window.own_share,
+    }
+
+
+def _load_words(window: LiveWindow) -> str:
+    parts = [format_duration(round(window.length_s, 1))]
+    if window.transactions is not None:
+        rate = format_rate(window.transactions / window.length_s)
+        parts.append(f"{rate} transactions")
+    try:
+        times = Sights(window).time
+    except NotSeen:
+        return ", ".join(parts)
+    parts.append(f"{times.sessions:.1f} sessions at work")
+    places = _places(times)
+    return ", ".join(parts) + (f" ({', '.join(places)})" if places else "")
+
+
+def _places(times: SessionTimes) -> Sequence[str]:
+    """Return where sessions' time went: `on CPU 62 %`."""
+    named = {one.name: one.place for one in COMPONENTS}
+    sums: dict[str, float] = {}
+    for wait, time_s in times.by_wait.items():
+        place = named[component_of(wait) if wait else CPU]
+        sums[place] = sums.get(place, 0.0) + time_s
+    ranked = sorted(sums.items(), key=lambda each: -each[1])[:_NAMED_PLACES]
+    return [f"{place} {percent_words(times.share(s))}" for place, s in ranked if s]
+
+
+def _by_reason(unseen: Mapping[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, reason in unseen.items():
+        found.setdefault(reason, []).append(name)
+    return found
+
+
+def table_of_symptoms(symptoms: Mapping[str, Symptom]) -> str:
+    """Return the table of the documentation: each symptom with its condition and the reason for it, as Markdown."""
+    rows = [
+        f"| `{name}` | {_condition(one)} | {one.why} |" for name, one in sorted(symptoms.items())
+    ]
+    return "\n".join(("| finding | named from | why there |", "|---|---|---|", *rows))
+
+
+def _condition(symptom: Symptom) -> str:
+    least = [f"{name} ≥ {format_number(x)}" for name, x in symptom.at_least.items()]
+    most = [f"{name} ≤ {format_number(x)}" for name, x in symptom.at_most.items()]
+    return ", ".join((*least, *most))

@@ -1,0 +1,142 @@
+"""`pgdrag doctor` names what is wrong with a real server, and nothing where nothing is; `make doctor` has many more."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+
+import psycopg
+import pytest
+from commands import dsn
+
+from in_process import pgdrag
+from pgdrag.driver.connection_string import reach
+from pgdrag.findings.doctor import diagnose
+from pgdrag.host.process_alive import wait_until
+from pgdrag.live.window import observe_window
+from pgdrag.servers.cluster import Cluster
+
+FOR_S = 2.5
+
+
+@contextmanager
+def load(cluster: Cluster, *statements: str, clients: int = 2) -> Iterator[None]:
+    """Clients that run statements over and over."""
+    ended = threading.Event()
+
+    def run() -> None:
+        with cluster.connect(application_name="application") as client:
+            while not ended.is_set():
+                for statement in statements:
+                    # What it waits for may end with the test.
+                    with suppress(psycopg.Error):
+                        client.execute(statement.encode())
+                ended.wait(0.002)
+
+    threads = [threading.Thread(target=run) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+
+
+def found_in(cluster: Cluster, role: str = "pgdrag") -> list[str]:
+    server = reach(dsn(cluster, user=role), is_for_driver=False)
+    return [one.name for one in diagnose(observe_window(server, FOR_S)).found]
+
+
+def test_who_blocks_others_is_named(running: Callable[..., Cluster]) -> None:
+    cluster = running()
+    with cluster.connect() as holder:
+        holder.execute("CREATE TABLE public.things AS SELECT 1 AS id")
+        holder.execute("BEGIN")
+        holder.execute("LOCK TABLE public.things")
+        with load(cluster, "SET lock_timeout = '30s'", "SELECT * FROM public.things"):
+            assert wait_until(lambda: _waiting(cluster) == 2, 10)
+            found = found_in(cluster)
+            holder.execute("ROLLBACK")
+    assert found[0] == "lock-queue"
+
+
+def _waiting(cluster: Cluster) -> int:
+    with cluster.connect() as client:
+        row = client.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_a_missing_index_is_named_to_a_member_of_pg_monitor(
+    running: Callable[..., Cluster],
+) -> None:
+    cluster = running()
+    with cluster.connect() as client:
+        client.execute(
+            "CREATE TABLE public.items AS SELECT id, id AS code FROM generate_series(1, 50000) AS id"
+        )
+        client.execute("ANALYZE public.items")
+        client.execute("DROP ROLE IF EXISTS monitor")
+        client.execute("CREATE ROLE monitor LOGIN")
+        client.execute("GRANT pg_monitor TO monitor")
+    with load(cluster, "SELECT id FROM public.items WHERE code = 7"):
+        found = found_in(cluster, "monitor")
+    assert "missing-index" in found[:2]
+
+
+def test_transactions_that_are_rolled_back_are_named(running: Callable[..., Cluster]) -> None:
+    cluster = running()
+    with load(cluster, "BEGIN", "SELECT 1", "ROLLBACK"):
+        found = found_in(cluster)
+    assert found[0] == "rollbacks"
+
+
+def test_connections_near_their_limit_are_named(running: Callable[..., Cluster]) -> None:
+    cluster = running(max_connections="20")
+    with ExitStack() as stack:
+        for _ in range(14):
+            stack.enter_context(cluster.connect(application_name="application"))
+        assert found_in(cluster) == ["connection-limit"]
+
+
+def test_a_healthy_server_has_nothing_and_the_command_says_so(
+    running: Callable[..., Cluster],
+) -> None:
+    cluster = running()
+    with load(cluster, "SELECT 1", clients=1):
+        status, out, _ = pgdrag("doctor", dsn(cluster), "--for", "2s")
+    assert status == 0, out
+    lines = out.splitlines()
+    assert lines[0].startswith('database "pgdrag" on socket ')
+    assert any(line.startswith("Nothing stands out: ") for line in lines)
+    assert lines[-1].startswith("Looking took ")
+
+
+def test_a_sick_server_is_told_with_status_1_and_as_json(running: Callable[..., Cluster]) -> None:
+    cluster = running()
+    with load(cluster, "BEGIN", "SELECT 1", "ROLLBACK"):
+        status, out, _ = pgdrag("doctor", dsn(cluster), "--for", "2s", "--json")
+    told = json.loads(out)
+    assert status == 1
+    assert told["is_healthy"] is False
+    assert "rollbacks" in [one["name"] for one in told["diagnoses"]]
+    assert told["own_queries"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["host=/nowhere dbname=shop"], "could not connect"),
+        (["shop", "--for", "a while"], "--for"),
+    ],
+)
+def test_a_server_that_is_not_there_is_one_clear_error(arguments: list[str], words: str) -> None:
+    status, _, error = pgdrag("doctor", *arguments)
+    assert status == 2
+    assert words in error
