@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from in_process import pgdrag
+from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
 
 
@@ -45,3 +47,39 @@ def test_what_is_no_configuration_is_misuse(scratch: Scratch) -> None:
     status, out, err = conf(scratch, "lint", "nowhere.conf")
     assert (status, out) == (2, "")
     assert 'there is no file "nowhere.conf"' in err
+
+
+def test_diff_of_versions_is_of_the_server_in_a_directory_too(
+    tmp_path: Path, scratch: Scratch, new_cluster: Callable[[str], Cluster]
+) -> None:
+    with new_cluster("15") as older:
+        installation = older.binaries.bin_dir.parent
+    status, out, _ = conf(scratch, "diff", str(installation), "18", "--json")
+    assert status == 0
+    found = {x["name"]: x for x in json.loads(out)["differences"]}
+    changed = found["effective_io_concurrency"]
+    assert (changed["before"], changed["after"], changed["why"]) == ("1", "16", "default")
+    assert found["io_workers"]["why"] == "added"
+    assert found["old_snapshot_threshold"]["note"] == "removed in PostgreSQL 17"
+    # One setting by two names, with the same default.
+    assert not found.keys() & {"force_parallel_mode", "debug_parallel_query"}
+
+
+def test_doctor_names_a_line_with_the_figure_and_the_command(
+    tmp_path: Path, scratch: Scratch
+) -> None:
+    file = tmp_path / "my.conf"
+    file.write_text("work_mem = 5MB\nshared_buffers = 8MB\n")
+    environment = {"PGDRAG_SCRATCH": str(scratch.root), "PGDRAG_HOME": str(tmp_path / "home")}
+    status, out, _ = pgdrag("doctor", str(file), **environment)
+    assert status == 1
+    assert out.startswith("2: shared_buffers = 8MB\n")
+    assert "1.27× slower" in out
+    assert "verify here: pgdrag compare shared_buffers=2GB shared_buffers=8MB" in out
+    assert "No measurement is known of: work_mem." in out
+    status, out, _ = pgdrag("doctor", str(file), "--json", **environment)
+    assert (status, json.loads(out)["unknown"]) == (1, ["work_mem"])
+    file.write_text("work_mem = 5MB\n")
+    assert pgdrag("doctor", str(file), **environment)[0] == 0
+    status, _, err = pgdrag("doctor", str(tmp_path / "nowhere.conf"), **environment)
+    assert (status, "there is no file" in err) == (2, True)

@@ -379,7 +379,8 @@ def test_without_a_file_there_is_nothing_to_check(run):
 def test_the_list_has_a_summary_of_everything(run):
     listing = make_listing()
     assert [x["name"] for x in listing["experiments"]] == [
-        *("cache-and-read-ahead", "counters-in-production", "fastest", "global-counters"),
+        *("after-upgrade", "cache-and-read-ahead", "counters-in-production", "fastest"),
+        "global-counters",
         *(
             "hot-table-readers",
             "os-io",

@@ -41,7 +41,12 @@ def use(query: str, calls: int, exec_s: float, **more: int) -> StatementUse:
     return StatementUse(query=query, calls=calls, exec_s=exec_s, plan_s=None, **counts)
 
 
-def findings(*, is_changed: bool = True, missing: str = "") -> Findings:
+def findings(
+    *,
+    is_changed: bool = True,
+    missing: str = "",
+    versions: tuple[str, str] = ("18.6", "18.6"),
+) -> Findings:
     plan = StatementPlan(QUERY, BY_INDEX, BY_INDEX, transaction="stock_level")
     other = StatementPlan(QUERY, WHOLE, WHOLE, RAN, missing, transaction="stock_level")
     sides = (
@@ -55,12 +60,24 @@ def findings(*, is_changed: bool = True, missing: str = "") -> Findings:
         ),
     )
     results = [
-        replace(result(name, committed, number=number), recordings=recordings)
-        for number, (name, committed, recordings) in enumerate(
-            zip(("A0", "A1"), (60_000, 6000), sides, strict=True), start=1
+        replace(
+            result(name, committed, number=number),
+            recordings=recordings,
+            server_version=version,
+        )
+        for number, (name, committed, recordings, version) in enumerate(
+            zip(("A0", "A1"), (60_000, 6000), sides, versions, strict=True), start=1
         )
     ]
     return find(run_of([rung("A0"), rung("A1")], results))
+
+
+def test_the_answer_counts_the_plans_that_another_version_makes() -> None:
+    words = "PostgreSQL 18.6 plans 1 of 1 statement in another way than 15.18."
+    assert words in findings(versions=("15.18", "18.6")).answer
+    words = "PostgreSQL 18.6 plans none of 1 statement in another way than 15.18."
+    assert words in findings(is_changed=False, versions=("15.18", "18.6")).answer
+    assert "in another way" not in findings().answer
 
 
 def test_a_changed_plan_is_told_everywhere() -> None:

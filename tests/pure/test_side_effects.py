@@ -118,3 +118,8 @@ def test_the_deciding_settings_come_last(tmp_path):
     merged, _ = merge_channel(asked, channel)
     assert list(merged)[-len(channel) :] == list(channel)
     assert merged["log_directory"] == str(tmp_path)
+
+
+def test_the_log_has_automatic_analyzes_where_they_have_a_setting_of_their_own(tmp_path):
+    name = "log_autoanalyze_min_duration"
+    assert [channel_settings(tmp_path, x).get(name) for x in (180006, 190000)] == [None, "0"]

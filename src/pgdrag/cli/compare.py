@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +14,9 @@ from pgdrag.errors import UsageError
 
 if TYPE_CHECKING:
     from pgdrag.cli.study_command import StudyCommand
+    from pgdrag.experiment.arms import Arm
     from pgdrag.experiment.questions import Conditions
+    from pgdrag.servers.settings import SettingsCatalog
 
 # No interval is this narrow: a calibration runs all its pairs.
 _NEVER = 1e-12
@@ -34,6 +37,13 @@ def compare(
     b: Annotated[str, typer.Argument(metavar="B", help="Arm to compare with A (same syntax)")],
     common: Annotated[
         str | None, typer.Option(metavar="ARM", help="Levels applied to both A and B (same syntax)")
+    ] = None,
+    with_defaults_of: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VERSION",
+            help="Give both arms this version's defaults, where its defaults are not theirs",
+        ),
     ] = None,
     max_pairs: Annotated[
         int,
@@ -82,6 +92,7 @@ def compare(
     from pgdrag.cli.study_command import StudyCommand, conditions, share_of
     from pgdrag.experiment.differences import differences
     from pgdrag.experiment.questions import comparison, refuse_same
+    from pgdrag.experiment.version_defaults import defaults_that_differ
 
     margins: dict[str, object] = {"equivalence": share_of(equivalence, "--equivalence")}
     if precision is not None:
@@ -93,7 +104,13 @@ def compare(
     if common:
         *arms, shared = arms
         arms = [arm.over(shared) for arm in arms]
+    known = [command.runner.server_of(arm.treatment)[1].settings for arm in arms]
+    if with_defaults_of is not None:
+        shared = _defaults_of(with_defaults_of, command, known)
+        arms = [arm.over(shared) for arm in arms]
     first, second = arms
+    asked = [level.name for arm in arms for level in arm.levels]
+    defaults = defaults_that_differ(known[0], known[1], set_by_arms=asked)
     found = differences(first, second, command.settings, problems)
     if not allow_identical:
         refuse_same(first, second, found, hint=_SAME_HINT)
@@ -103,8 +120,10 @@ def compare(
         "confidence": confidence,
         **margins,
         "noise_floor": _noise_floor(command, under),
+        "defaults": defaults.words,
     }
-    return command.run(comparison(first, second, under, parameters, found), found)
+    study = comparison(first, second, under, parameters, found)
+    return command.run(study, (*found, *defaults.differences))
 
 
 @with_options
@@ -144,6 +163,18 @@ def calibrate(
         return command.run(overhead(one, under, _turns(under, pairs)))
     study = calibration(one, under, {"max_pairs": pairs, "precision": _NEVER})
     return command.run(study)
+
+
+def _defaults_of(wanted: str, command: StudyCommand, known: Sequence[SettingsCatalog]) -> Arm:
+    from pgdrag.experiment.arms import server_level
+    from pgdrag.experiment.version_defaults import with_defaults_of
+    from pgdrag.model import Treatment
+
+    levels = (server_level(wanted),)
+    for problem in command.runner.check(levels):
+        raise UsageError(problem.message, hint=problem.hint)
+    _, here = command.runner.server_of(Treatment(wanted, levels))
+    return with_defaults_of(here.settings, known, f"defaults of {wanted}")
 
 
 def _turns(under: Conditions, blocks: int) -> dict[str, object]:

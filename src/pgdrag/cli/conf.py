@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from pgdrag.experiment.conf_diff import ConfDiff, ConfDifference, Side
     from pgdrag.experiment.conf_lines import ConfLine
+    from pgdrag.factors import Here
     from pgdrag.provision import Provision
 
 app = command_group("Explain a configuration, check it, or compare two by meaning.")
@@ -36,14 +37,15 @@ def explain(conf: Conf, postgres: Postgres = None, json: Json = False) -> int:
     """Say what each line of a configuration is."""
     from pgdrag.cli.place import stdout
     from pgdrag.cli.plain_output import print_json
+    from pgdrag.cli.running import open_runner
 
-    lines = _lines(conf, postgres)
+    lines = lines_of(conf, open_runner(postgres, ()).here)
     if json:
         print_json(lines)
         return EXIT_DONE
     out = stdout()
     for one in lines:
-        out.print(f"{_place(one, conf)}{one.name} = {one.value}", style="bold")
+        out.print(f"{place_of(one, conf)}{one.name} = {one.value}", style="bold")
         if one.summary:
             out.print(f"  {one.summary} ({one.category})")
         if one.means:
@@ -64,10 +66,11 @@ def lint(conf: Conf, postgres: Postgres = None, json: Json = False) -> int:
     """
     from pgdrag.cli.place import stdout
     from pgdrag.cli.plain_output import print_json
+    from pgdrag.cli.running import open_runner
     from pgdrag.english import counted
     from pgdrag.experiment.conf_lines import Severity
 
-    lines = _lines(conf, postgres)
+    lines = lines_of(conf, open_runner(postgres, ()).here)
     found = [one for one in lines if any(x.severity is not Severity.NOTE for x in one.remarks)]
     mistakes = sum(x.severity is Severity.MISTAKE for one in lines for x in one.remarks)
     if json:
@@ -80,7 +83,7 @@ def lint(conf: Conf, postgres: Postgres = None, json: Json = False) -> int:
                     continue
                 # The server's words name the setting themselves.
                 name = "" if remark.severity is Severity.MISTAKE else f"{one.name}: "
-                words = f"{_place(one, conf)}{remark.severity}: {name}{remark.message}"
+                words = f"{place_of(one, conf)}{remark.severity}: {name}{remark.message}"
                 out.print(f"{words}. {remark.hint}".rstrip())
         if not found:
             out.print(f"Nothing is wrong with {counted(len(lines), 'line')}.")
@@ -174,8 +177,8 @@ def _cell(value: str | None, *, is_marked: bool) -> str:
     return f"{shown} (default)" if is_marked else shown
 
 
-def _lines(conf: str, postgres: str | None) -> tuple[ConfLine, ...]:
-    from pgdrag.cli.running import open_runner
+def lines_of(conf: str, here: Here) -> tuple[ConfLine, ...]:
+    """Return what the lines of a file, or of name=value pairs, mean to a server here."""
     from pgdrag.experiment.conf_lines import conf_lines
     from pgdrag.experiment.formats import Source, read_configuration, read_source
     from pgdrag.host.allowance import allowance
@@ -190,7 +193,6 @@ def _lines(conf: str, postgres: str | None) -> tuple[ConfLine, ...]:
         if path.is_file()
         else read_source(Source(Path("-"), _as_lines(conf)))
     )
-    here = open_runner(postgres, ()).here
     return conf_lines(configuration, here.settings, allowance(), here.newest_settings)
 
 
@@ -200,7 +202,8 @@ def _as_lines(pairs: str) -> str:
     return "\n".join(part.strip().rstrip(",") for part in PAIR.split(pairs) if part.strip())
 
 
-def _place(one: ConfLine, conf: str) -> str:
+def place_of(one: ConfLine, conf: str) -> str:
+    """Return where a line stands, to print before it; "" of pairs."""
     if not Path(conf).is_file():
         return ""
     return f"{one.line}: " if one.file == conf else f"{Path(one.file).name}:{one.line}: "
@@ -210,12 +213,20 @@ def _side(text: str, runner: Provision) -> Side:
     from pgdrag.experiment.arms import read_arm
     from pgdrag.experiment.conf_diff import Side
     from pgdrag.experiment.formats import read_configuration
+    from pgdrag.factors import Phase, is_of
+    from pgdrag.factors.programs import programs_of
 
     path = Path(text)
     if path.is_file() and path.suffix != ".toml":
         given = read_configuration(path).given
         return Side(path.name, {one.name: one.value for one in given}, runner.here.settings)
     arm = read_arm(text, runner.here.settings)
-    arm.refuse_mistakes(runner.check(arm.levels))
+    if arm.experiment is None:  # a directory that was named on the command line
+        runner.allow(program.key for program in programs_of(None, arm.levels))
+    problems = runner.check(arm.levels)
+    arm.refuse_mistakes(problems)
+    for problem in problems:
+        if is_of(Phase.SERVER, problem.level.kind):
+            raise UsageError(problem.message, hint=problem.hint)
     _, here = runner.server_of(arm.treatment)
     return Side(arm.label, arm.treatment.of_kind("setting"), here.settings)

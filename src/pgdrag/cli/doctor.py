@@ -1,4 +1,4 @@
-"""`pgdrag doctor`: what costs time on a server now?"""
+"""`pgdrag doctor`: what costs time on a server now, or which lines of a configuration are known to hurt?"""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ from typing import Annotated
 
 import typer
 
-from pgdrag.cli.options import Dsn, Json, duration_of
+from pgdrag.cli.options import Json, duration_of
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK
 
 LEAST_S, LONGEST_S = 1.0, 86_400.0
 
 
 def doctor(
-    dsn: Dsn = None,
+    subject: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DSN|CONF]",
+            show_default=False,
+            help="Connection string, postgresql:// URI or database name (default: from PGHOST, PGDATABASE and the like); or a file of settings, or comma-separated name=value pairs",
+        ),
+    ] = None,
     for_: Annotated[
         str, typer.Option("--for", metavar="TIME", help="How long to look: 10s, 2min, 1h")
     ] = "30s",
@@ -21,6 +28,13 @@ def doctor(
         bool,
         typer.Option("--all", help="Show evidence and next step of every finding, not of three"),
     ] = False,
+    postgres: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHICH",
+            help="Of a configuration: installed major version such as 15, or a bin directory (default: the embedded 18)",
+        ),
+    ] = None,
     json: Json = False,
 ) -> int:
     """Say what costs time on a live server now, the worst first.
@@ -30,8 +44,12 @@ def doctor(
     source and a next step. A member of pg_monitor sees all of it; what cannot be seen is said. Ctrl-C ends
     the look early.
 
+    Of a configuration it names the lines that were measured to be slower than others, on this machine or
+    elsewhere, each with the measurement and the command that repeats it here.
+
     Exit status: 0 nothing stands out, 1 something was found, 2 misuse or the server cannot be reached.
     """
+    from pgdrag.cli.doctor_conf import doctor_conf, is_configuration
     from pgdrag.cli.place import stderr, stdout
     from pgdrag.cli.plain_output import print_json
     from pgdrag.cli.server_argument import live_line, named_server, time_words
@@ -39,8 +57,10 @@ def doctor(
     from pgdrag.findings.doctor.words import IN_FULL, doctor_json, doctor_lines
     from pgdrag.live.window import observe_window
 
+    if subject is not None and is_configuration(subject):
+        return doctor_conf(subject, postgres=postgres, json=json)
     for_s = duration_of(for_, "--for", least_s=LEAST_S, most_s=LONGEST_S)
-    server = named_server(dsn, "pgdrag doctor postgresql://me@db1/shop")
+    server = named_server(subject, "pgdrag doctor postgresql://me@db1/shop")
     with live_line(stderr()) as say:
         window = observe_window(
             server,

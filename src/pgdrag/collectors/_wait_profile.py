@@ -140,7 +140,8 @@ def _kind(wait: str) -> str | None:
 
 
 def _type(wait: str) -> str:
-    return wait.partition(":")[0]
+    found = wait.partition(":")[0]
+    return "BufferPin" if found == "Buffer" else found  # its name since 19
 
 
 def _sessions(seen: Sequence[Waits]) -> Counter[str]:

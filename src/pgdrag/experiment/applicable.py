@@ -92,6 +92,11 @@ def applicable(
     return tuple(kept), tuple(sorted(skipped, key=lambda x: x.place))
 
 
+def has_its_place_elsewhere(name: str) -> bool:
+    """Tell whether a setting belongs to a server's own place and surroundings, whatever its value is."""
+    return fold(name) in _WHY_NOT
+
+
 def renamed_words(configuration: Configuration, settings: SettingsCatalog) -> list[str]:
     """Return a line for each setting that another version has under another name, and that is applied by its name here."""
     found = []

@@ -13,16 +13,13 @@ from enum import StrEnum
 from pgdrag.errors import SettingError
 from pgdrag.experiment.applicable import applicable
 from pgdrag.experiment.formats import Configuration, Given
+from pgdrag.experiment.memory_fit import beyond_memory
 from pgdrag.experiment.setting_conditions import does_nothing_why
 from pgdrag.findings.durability import loss_of
 from pgdrag.host.allowance import Allowance
 from pgdrag.servers.conf import fold
 from pgdrag.servers.settings import NotInThisBuild, Setting, SettingsCatalog, UnknownSetting
-from pgdrag.units import format_bytes, near_number, parse_bytes, with_base_unit
-
-_OF_MEMORY = "Resource Usage / Memory"
-# What the planner takes for granted; nothing is allocated.
-_ASSUMED = "effective_cache_size"
+from pgdrag.units import near_number
 
 
 class Severity(StrEnum):
@@ -191,7 +188,7 @@ def _remarks(
         yield Remark(Severity.WARNING, str(loss))
     if why := does_nothing_why(setting.name, in_force, catalog):
         yield Remark(Severity.WARNING, why)
-    if too_much := _beyond_memory(setting, now, allowance):
+    if too_much := beyond_memory(setting, now, allowance):
         yield Remark(Severity.WARNING, too_much)
     if setting.boot_value is not None and now == setting.boot_value:
         yield Remark(Severity.NOTE, "the server's own default")
@@ -206,15 +203,3 @@ def _hint_on(
         version = newest.server_version_num // 10_000
         return f"PostgreSQL {version} has it: remove the line, or use that version."
     return error.hint or ""
-
-
-def _beyond_memory(setting: Setting, now: str, allowance: Allowance) -> str:
-    """Return that a size is beyond what this process may use, where it is a size of memory, or ""."""
-    is_size = (setting.unit or "").endswith("B") and now.isdecimal()
-    is_memory = setting.category.startswith(_OF_MEMORY) or setting.name == _ASSUMED
-    if not is_size or not is_memory:
-        return ""
-    size, most = parse_bytes(with_base_unit(now, setting.unit)), allowance.memory_bytes
-    if size <= most:
-        return ""
-    return f"{format_bytes(size)}: this machine, or its control group, allows {format_bytes(most)}"

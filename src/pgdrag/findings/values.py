@@ -143,6 +143,20 @@ class FoundConfiguration:
 
 
 @dataclass(frozen=True)
+class ChangeEffect:
+    """How much slower changes of factors make a workload, where the run changed nothing else.
+
+    Attributes:
+        changes: name, value before and value after of each; None: not set.
+        beside: what else was in force, in words that follow "measured": "alone", "on top of A3".
+    """
+
+    changes: tuple[tuple[str, str | None, str | None], ...]
+    slowdown: Interval
+    beside: str
+
+
+@dataclass(frozen=True)
 class DesignFinding:
     """What only the run's design can say; each design's analysis has a subclass of its own.
 
@@ -180,6 +194,10 @@ class DesignFinding:
     def rate(self, rung: str) -> Interval | None:
         """Return a rung's committed transactions/s, where the design knows better than its trials alone."""
         return None
+
+    def effects(self) -> tuple[ChangeEffect, ...]:
+        """Return what single changes do, where the design tells them apart better than its treatments do."""
+        return ()
 
     def least_working(self, setting: str) -> LeastWorking | None:
         """Return the smallest value of a setting that works, where the design looks for it and is done."""

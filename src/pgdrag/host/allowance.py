@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -21,10 +21,12 @@ class Allowance:
     Attributes:
         memory_bytes: physical memory, or less where a control group limits it.
         processors: that it may run on, or fewer where a control group limits their time: 1.5.
+        memory_source: what says so: the machine, or the file of a control group.
     """
 
     memory_bytes: int
     processors: float
+    memory_source: str = field(default="this machine's memory", compare=False)
 
 
 def allowance(proc: Path = PROC) -> Allowance:
@@ -33,17 +35,23 @@ def allowance(proc: Path = PROC) -> Allowance:
     Args:
         proc: names the mounts of the control groups (self/mountinfo) and this process's own (self/cgroup).
     """
-    memory = [parse_bytes(text) for text in _limits("memory.max", proc)]
-    shares = [text.split() for text in _limits("cpu.max", proc)]
+    machine = (psutil.virtual_memory().total, Allowance.memory_source)
+    memory = [
+        (parse_bytes(text), f"memory.max of control group {group}")
+        for group, text in _limits("memory.max", proc)
+    ]
+    shares = [text.split() for _, text in _limits("cpu.max", proc)]
     processors = [int(quota) / int(period) for quota, period in shares if quota != MAX]
+    least_bytes, source = min([machine, *memory], key=lambda one: one[0])
     return Allowance(
-        min([psutil.virtual_memory().total, *memory]),
+        least_bytes,
         min([float(len(os.sched_getaffinity(0))), *processors]),
+        source,
     )
 
 
-def _limits(name: str, proc: Path) -> Iterator[str]:
-    """Yield what this process's group and those around it set, as version 2 writes it."""
+def _limits(name: str, proc: Path) -> Iterator[tuple[str, str]]:
+    """Yield what this process's group and those around it set, as version 2 writes it, with the group."""
     limit = LIMITS[name]
     tree = hierarchy_with(limit.controller, hierarchies(proc))
     if tree is None:
@@ -55,4 +63,4 @@ def _limits(name: str, proc: Path) -> Iterator[str]:
             with suppress(OSError):  # the root group of version 2 has no limits
                 shown = limit.parse(MAX).shown(group, tree.version, "")
                 if shown != MAX:
-                    yield shown
+                    yield f"/{group.relative_to(tree.top)}".replace("/.", "/"), shown

@@ -12,7 +12,7 @@ import re
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, fields, replace
 from itertools import count
@@ -249,8 +249,12 @@ class Journal:
                 packed = zlib.compress(_written(Recordings, result.recordings).encode())
                 db.execute("INSERT INTO exhibits VALUES (?, ?, ?, ?)", (*key, packed))
 
-    def results(self, run_id: str) -> dict[int, Result]:
-        """Return the newest finished result of each trial, by its number."""
+    def results(self, run_id: str, *, has_recordings: bool = True) -> dict[int, Result]:
+        """Return the newest finished result of each trial, by its number.
+
+        Args:
+            has_recordings: read what collectors recorded beside numbers, too, which may be large.
+        """
         rows = self._rows(
             "SELECT number, attempt, result FROM attempt "
             "WHERE run_id = ? AND result IS NOT NULL ORDER BY number, attempt",
@@ -262,7 +266,8 @@ class Journal:
             result = _read(Result, text)
             of_attempt = "WHERE run_id = ? AND number = ? AND attempt = ?"
             key = (run_id, number, attempt)
-            for (packed,) in self._rows(f"SELECT exhibits FROM exhibits {of_attempt}", key):
+            exhibits = f"SELECT exhibits FROM exhibits {of_attempt}"
+            for (packed,) in self._rows(exhibits, key) if has_recordings else ():
                 recordings = _read(Recordings, _unpacked(packed))
                 result = replace(result, recordings=recordings)
             if result.measurement is not None:
@@ -307,8 +312,11 @@ class Journal:
         results = self.results(run_id).items()
         return {number: x for number, x in results if x.outcome is not Outcome.INVALID}
 
-    def run(self, run_id: str) -> RunRecord:
+    def run(self, run_id: str, *, has_recordings: bool = True) -> RunRecord:
         """Return a run with all its results.
+
+        Args:
+            has_recordings: see `results`.
 
         Raises:
             JournalError: there is no such run, or it cannot be read.
@@ -340,7 +348,7 @@ class Journal:
                 started_unix_s=started,
                 finished_unix_s=finished,
                 status=status,
-                results=tuple(self.results(run_id).values()),
+                results=tuple(self.results(run_id, has_recordings=has_recordings).values()),
                 planned_trials=planned,
                 under_way=self._under_way(run_id) if status == "running" else None,
             )
@@ -385,6 +393,18 @@ class Journal:
             RunSummary(run_id, experiment, scale, _true_status(status, pid), *others)
             for run_id, experiment, scale, status, pid, *others in rows
             if _RUN_ID.fullmatch(run_id)
+        ]
+
+    def runs_naming(self, names: Iterable[str]) -> list[str]:
+        """Return the ids of runs that are over whose study has a factor of one of these names, newest first."""
+        wanted = [f'"{name}"' for name in names]
+        rows = self._rows(
+            "SELECT run_id, study FROM run WHERE status <> 'running' ORDER BY started_unix_s DESC"
+        )
+        return [
+            run_id
+            for run_id, study in rows
+            if _RUN_ID.fullmatch(run_id) and any(name in study for name in wanted)
         ]
 
     def runs_of(self, experiment: str) -> Iterator[RunRecord]:

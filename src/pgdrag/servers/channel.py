@@ -46,6 +46,8 @@ class ChannelNote:
 
 def channel_settings(log_directory: Path, server_version_num: int) -> dict[str, str]:
     """The settings that make a server of this version observable, for a log in `log_directory`."""
+    # Automatic analysing has a setting of its own since 19.
+    analyzes = {"log_autoanalyze_min_duration": "0"} if server_version_num >= 190000 else {}
     return {
         "logging_collector": "on",
         "log_destination": "jsonlog" if server_version_num >= _JSON_SINCE else "csvlog",
@@ -59,6 +61,7 @@ def channel_settings(log_directory: Path, server_version_num: int) -> dict[str, 
         "log_timezone": "UTC",
         "log_checkpoints": "on",
         "log_autovacuum_min_duration": "0",
+        **analyzes,
         # How long a wait is that is told, deadlock_timeout says, and that is the treatment's.
         "log_lock_waits": "on",
         # Writing as much takes a hundred times longer than the line that tells it, or more.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pgdrag.designs._moves import MoveFinding
 from pgdrag.designs.ablate.labels import Label
 from pgdrag.designs.ablate.long_trials import Together
-from pgdrag.findings.values import Comparison, DesignFinding, Interval
+from pgdrag.findings.values import ChangeEffect, Comparison, DesignFinding, Interval
 
 
 @dataclass(frozen=True)
@@ -166,3 +166,14 @@ class AblateFinding(DesignFinding):
         if rung != self.target or self.whole is None:
             return None
         return Comparison.of(self.whole)
+
+    def effects(self) -> tuple[ChangeEffect, ...]:
+        """Return what each change does that was tried by itself: alone, and beside all others."""
+        found = []
+        for one in self.changes:
+            change = ((one.name, one.before, one.after),)
+            if one.alone is not None and one.alone_of == 1:
+                found.append(ChangeEffect(change, one.alone, "alone"))
+            if one.with_others is not None and one.with_others_of == 1:
+                found.append(ChangeEffect(change, one.with_others, "beside the other changes"))
+        return tuple(found)

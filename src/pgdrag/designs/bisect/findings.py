@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pgdrag.findings.values import Comparison, DesignFinding, Interval
+from pgdrag.findings.values import ChangeEffect, Comparison, DesignFinding, Interval
 
 NOT_TESTED = "not tested"
 
@@ -130,3 +130,10 @@ class BisectFinding(DesignFinding):
         if rung != self.target or self.slowdown is None:
             return None
         return Comparison.of(self.slowdown)
+
+    def effects(self) -> tuple[ChangeEffect, ...]:
+        """Return what the set does that was found and confirmed."""
+        if not self.is_confirmed or not self.guilty or self.held is None:
+            return ()
+        changes = tuple((one.name, one.before, one.after) for one in self.guilty)
+        return (ChangeEffect(changes, self.held, "alone"),)

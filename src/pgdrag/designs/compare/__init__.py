@@ -168,6 +168,7 @@ class Compare(Design):
             trend=_trend(trials.pairs),
             quantities=quantities(trials.pairs, confidence=rules.confidence),
             moves=moves(trials.pairs),
+            defaults=rules.defaults,
             reference_outcomes=outcomes[0],
             treatment_outcomes=outcomes[1],
             reference_failures=failures[0],

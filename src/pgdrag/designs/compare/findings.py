@@ -152,6 +152,7 @@ class CompareFinding(DesignFinding):
         trend: None where there is none that matters.
         quantities: latency and processor time on both sides.
         moves: the amounts per transaction that the treatment moves, the surest first.
+        defaults: of the two servers, that differ and that neither arm sets, each in words.
         reference_outcomes, treatment_outcomes: how often each side's trials ended in each way.
         reference_failures, treatment_failures: each side's trials without a number; None: there are none.
     """
@@ -182,6 +183,7 @@ class CompareFinding(DesignFinding):
     trend: Trend | None
     quantities: tuple[Quantity, ...]
     moves: tuple[MoveFinding, ...]
+    defaults: tuple[str, ...]
     reference_outcomes: dict[str, int]
     treatment_outcomes: dict[str, int]
     reference_failures: Failures | None

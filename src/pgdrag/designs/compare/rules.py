@@ -86,6 +86,9 @@ class CompareParameters(DesignParameters):
     noise_floor: NoiseFloor | None = Field(
         default=None, description="How much pairs of the same treatment differ on this machine"
     )
+    defaults: tuple[str, ...] = Field(
+        default=(), description="Defaults of the two servers that differ, each in words"
+    )
 
 
 @dataclass(frozen=True)

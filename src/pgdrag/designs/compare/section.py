@@ -9,7 +9,7 @@ from statistics import geometric_mean
 from pgdrag.designs._moves_section import moves_table
 from pgdrag.designs.compare.findings import CompareFinding, Direction, Failures, Quantity
 from pgdrag.designs.compare.rules import MOST_FORECAST, End
-from pgdrag.english import capital, counted, percent_words
+from pgdrag.english import capital, counted, listed_some, percent_words
 from pgdrag.findings.values import Findings, Gate, Interval, Verdict
 from pgdrag.findings.wording import slowdown_words
 from pgdrag.model import Outcome
@@ -36,6 +36,7 @@ _GATES = {
     Gate.FAIL: ("✗ fail", Tone.BAD),
     Gate.INCONCLUSIVE: ("? inconclusive", Tone.WARNING),
 }
+MOST_DEFAULTS = 4  # named in the answer
 _ENDS = {
     End.GOING_ON: "not yet: more pairs are to come",
     End.DECIDED: "decided",
@@ -102,7 +103,16 @@ def answer(found: CompareFinding) -> str:
         return f"No answer yet: no pair of trials of {found.reference} and {found.treatment} is complete."
     if _is_too_early(found):
         return f"No answer yet: {len(found.pairs)} of at least {ORDER_PAIRS} pairs have run."
-    return f"{_gate_words(found)} {_same_words(found) or _verdict_words(found, found.slowdown)}".strip()
+    verdict = _same_words(found) or _verdict_words(found, found.slowdown)
+    return f"{_gate_words(found)} {verdict} {_defaults_words(found)}".strip()
+
+
+def _defaults_words(found: CompareFinding) -> str:
+    """Return which defaults of the two servers may be the cause, or ""."""
+    if not found.defaults:
+        return ""
+    named = listed_some(found.defaults, MOST_DEFAULTS)
+    return f"Their defaults differ, too: {named}; --with-defaults-of tells how much of it that is."
 
 
 def warnings(found: CompareFinding) -> Iterator[str]:

@@ -7,12 +7,14 @@ maximizes, slower where it minimizes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from pgdrag.designs.search.objectives import OBJECTIVES
 from pgdrag.designs.search.parameters import Goal
 from pgdrag.designs.search.procedure import Stage
-from pgdrag.findings.values import DesignFinding, FoundConfiguration, Interval
+from pgdrag.findings.values import ChangeEffect, DesignFinding, FoundConfiguration, Interval
+from pgdrag.findings.wording import inverse
 
 
 @dataclass(frozen=True)
@@ -193,3 +195,22 @@ class SearchFinding(DesignFinding):
     def configuration(self) -> FoundConfiguration | None:
         """Return the configuration, each line with what it brings."""
         return self.found
+
+    def effects(self) -> tuple[ChangeEffect, ...]:
+        """Return what each line of the configuration brings in throughput, beside the others."""
+        if self.objective != OBJECTIVES["throughput"].words:
+            return ()
+        return tuple(
+            ChangeEffect(
+                ((one.name, one.start, one.value),),
+                one.brings if self.goal == "minimize" else _inverse(one.brings),
+                "beside the other lines of what was found",
+            )
+            for one in self.lines
+            if one.brings is not None
+        )
+
+
+def _inverse(found: Interval) -> Interval:
+    low, center, high = (inverse(x) for x in (found.high, found.center, found.low))
+    return replace(found, low=low, center=center, high=high)

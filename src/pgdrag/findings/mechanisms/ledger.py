@@ -83,7 +83,9 @@ COMPONENTS = (
             *("LWLock:Xact*", "LWLock:Subtrans*", "LWLock:MultiXact*"),
         ),
     ),
-    Component(BUFFER, "waiting for buffer locks", ("LWLock:BufferContent", "BufferPin:*")),
+    Component(
+        BUFFER, "waiting for buffer locks", ("LWLock:BufferContent", "BufferPin:*", "Buffer:*")
+    ),
     Component(HELD, "waiting for locks", ("Lock:*",)),
     Component("lwlock", "waiting for other LWLocks", ("LWLock:*",)),
     Component(

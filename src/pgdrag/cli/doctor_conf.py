@@ -1,0 +1,98 @@
+"""`pgdrag doctor CONF`: which lines of a configuration are known to hurt, by what was measured?"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgdrag.cli.conf import lines_of, place_of
+from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pgdrag.experiment.conf_doctor import ConfDiagnosis, Figure
+
+
+def is_configuration(text: str) -> bool:
+    """Tell whether an argument of `pgdrag doctor` is a file or name=value pairs, and no connection string."""
+    from psycopg import pq
+
+    from pgdrag.experiment.arms import PAIR
+
+    path = Path(text)
+    if path.is_file() or (path.suffix == ".conf" and "=" not in text):
+        return True
+    first = PAIR.split(text)[-1] if PAIR.match(text) else ""
+    keywords = {one.keyword.decode() for one in pq.Conninfo.get_defaults()}
+    return "=" in first and PAIR.split(text)[1].partition("=")[0].strip().lower() not in keywords
+
+
+def doctor_conf(conf: str, *, postgres: str | None, json: bool) -> int:
+    """Print which lines are known to hurt, with the measurement and the command that repeats it here.
+
+    Returns:
+        The command's exit status: 1 where a line is known to hurt, or too large for the memory here.
+    """
+    from pgdrag.cli.place import open_journal, stdout
+    from pgdrag.cli.plain_output import print_json
+    from pgdrag.cli.running import open_runner
+    from pgdrag.experiment.conf_doctor import diagnose
+    from pgdrag.experiment.known_effects import own_effects, shipped_effects
+    from pgdrag.host.allowance import allowance
+    from pgdrag.host.machine import this_host
+
+    runner = open_runner(postgres, ())
+    lines = lines_of(conf, runner.here)
+    names = {x.name for x in lines if x.counts}
+    own = own_effects(open_journal(), names, this_host(runner.scratch.root))
+    found = diagnose(lines, (*own, *shipped_effects()), runner.here.settings, allowance())
+    if json:
+        print_json(found)
+    else:
+        _print(found, conf, stdout())
+    return EXIT_FAILED_CHECK if found.suspicions or found.beyond_memory else EXIT_DONE
+
+
+def _print(found: ConfDiagnosis, conf: str, out: Console) -> None:
+    from pgdrag.english import capital, counted, listed
+
+    for suspicion in found.suspicions:
+        places = [f"{place_of(x, conf)}{x.name} = {x.value}" for x in suspicion.lines]
+        out.print(listed(places), style="bold")
+        for one in suspicion.figures:
+            _print_figure(one, out)
+        out.print()
+    for name, why in found.beyond_memory.items():
+        out.print(f"{capital(name) if ' ' in name else name}: {why}.\n")
+    if not found.suspicions:
+        out.print("No line is known to hurt.")
+    for name, one in found.faster.items():
+        out.print(f"{name} was measured to be {one.words} than {one.than}: {_source(one)}.")
+    if found.no_effect:
+        words = [f"{name} ({counted(n, 'comparison')})" for name, n in found.no_effect.items()]
+        out.print(f"Measured without a significant effect: {listed(words)}.")
+    if found.at_default:
+        out.print(f"As by default: {listed(found.at_default)}.")
+    if found.unknown:
+        out.print(f"No measurement is known of: {listed(found.unknown)}.")
+        out.print(f"To measure every line here: pgdrag ablate {shlex.quote(conf)}")
+    runs = counted(len(found.own_runs), "run") if found.own_runs else "no run"
+    out.print(f"Figures are from {runs} of this machine, and from those shipped with pgdrag.")
+
+
+def _print_figure(one: Figure, out: Console) -> None:
+    further = "; this goes further than what was measured" if one.is_further else ""
+    out.print(f"  {one.words} than {one.than}{further}")
+    out.print(f"    {_source(one)}")
+    out.print(f"    verify here: {one.verify}", soft_wrap=True)
+
+
+def _source(one: Figure) -> str:
+    effect = one.effect
+    where = "this machine" if effect.is_own else effect.machine
+    return (
+        f"{effect.workload}, {effect.beside}; PostgreSQL {effect.server_version}, {effect.date}, {where} "
+        f"({effect.source})"
+    )

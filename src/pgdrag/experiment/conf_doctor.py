@@ -1,0 +1,216 @@
+"""Which lines of a configuration are known to hurt, by what was measured?
+
+A line is suspected where somebody measured its value, or one less extreme in the same direction. What was measured
+without an effect, or as faster, is said, too; of the rest nothing is known, and nothing is said but how to find out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pgdrag.errors import SettingError
+from pgdrag.experiment.conf_lines import ConfLine
+from pgdrag.experiment.known_effects import KnownChange, KnownEffect
+from pgdrag.experiment.memory_fit import beyond_memory, sum_beyond_memory
+from pgdrag.findings.wording import slowdown_words
+from pgdrag.host.allowance import Allowance
+from pgdrag.servers.conf import fold
+from pgdrag.servers.settings import Setting, SettingsCatalog
+
+MOST_FIGURES = 3  # of one line
+
+
+class Reach(StrEnum):
+    """How far a line goes, beside what was measured."""
+
+    SAME = "same"
+    FURTHER = "further"  # from the value before, beyond the one measured
+    LESS = "less"  # not as far, or another way
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A measured effect that bears on lines of a configuration.
+
+    Attributes:
+        words: "1.3× slower (1.1× to 1.4×)".
+        than: what that is compared with, as the server shows it: "shared_buffers 2 GB".
+        is_further: a line goes beyond what was measured.
+        verify: the command that measures it here.
+    """
+
+    effect: KnownEffect
+    words: str
+    than: str
+    is_further: bool
+    verify: str
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """Lines that are known to hurt together, and the figures that say so: this machine's first, then the largest."""
+
+    lines: tuple[ConfLine, ...]
+    figures: tuple[Figure, ...]
+
+
+@dataclass(frozen=True)
+class ConfDiagnosis:
+    """What is known of a configuration's lines.
+
+    Attributes:
+        suspicions: the surest first.
+        beyond_memory: what does not fit into the memory allowed here, as clauses, by the names of the settings.
+        faster: names that were measured to be faster, each with the figure.
+        no_effect: names that were measured without a significant effect, with how often.
+        at_default: names whose value is the server's own.
+        unknown: names of which no measurement is known.
+        own_runs: of this machine, that the figures come from.
+    """
+
+    suspicions: tuple[Suspicion, ...]
+    beyond_memory: Mapping[str, str]
+    faster: Mapping[str, Figure]
+    no_effect: Mapping[str, int]
+    at_default: tuple[str, ...]
+    unknown: tuple[str, ...]
+    own_runs: tuple[str, ...]
+
+
+def diagnose(
+    lines: Sequence[ConfLine],
+    effects: Iterable[KnownEffect],
+    catalog: SettingsCatalog,
+    allowance: Allowance,
+) -> ConfDiagnosis:
+    """Return what measurements say of the lines that count."""
+    known = {fold(x.name): x for x in lines if x.counts and x.means}
+    slower: dict[tuple[str, ...], list[Figure]] = {}
+    faster: dict[str, Figure] = {}
+    no_effect: dict[str, int] = {}
+    every = list(effects)
+    for one in every:
+        for effect in (one, one.turned):
+            reach = _reach(effect, known, catalog)
+            if reach is Reach.LESS:
+                continue
+            names = tuple(
+                x for x in known if any(fold(change.name) == x for change in effect.changes)
+            )
+            found = effect.interval
+            figure = _figure(effect, catalog, known, is_further=reach is Reach.FURTHER)
+            if found.low > 1:
+                slower.setdefault(names, []).append(figure)
+            elif reach is Reach.SAME and len(effect.changes) == 1 and found.high < 1:
+                faster.setdefault(names[0], figure)
+            elif reach is Reach.SAME and len(effect.changes) == 1 and effect is one:
+                no_effect[names[0]] = no_effect.get(names[0], 0) + 1
+    suspicions = [
+        Suspicion(tuple(known[x] for x in names), tuple(_ordered(figures)[:MOST_FIGURES]))
+        for names, figures in slower.items()
+    ]
+    suspected = {name for names in slower for name in names}
+    at_default = {name for name, x in known.items() if x.means == x.default} - suspected
+    said = suspected | faster.keys() | no_effect.keys() | at_default
+    return ConfDiagnosis(
+        suspicions=tuple(sorted(suspicions, key=lambda x: _rank(x.figures[0]))),
+        beyond_memory=_beyond_memory(known, catalog, allowance),
+        faster={name: x for name, x in faster.items() if name not in suspected},
+        no_effect={
+            name: count
+            for name, count in no_effect.items()
+            if name not in suspected | faster.keys() | at_default
+        },
+        at_default=tuple(sorted(at_default)),
+        unknown=tuple(name for name in known if name not in said),
+        own_runs=tuple(dict.fromkeys(x.source for x in every if x.is_own)),
+    )
+
+
+def _reach(effect: KnownEffect, known: Mapping[str, ConfLine], catalog: SettingsCatalog) -> Reach:
+    """Return how far a configuration goes in what an effect changes: less, if it does in one of the settings.
+
+    What no line sets has its default, but what all lines leave as it is by default says nothing of them.
+    """
+    lines = [known.get(fold(change.name)) for change in effect.changes]
+    found = {
+        _reach_of(change, line, catalog) for change, line in zip(effect.changes, lines, strict=True)
+    }
+    is_set = any(line is not None and line.means != line.default for line in lines)
+    if not is_set or Reach.LESS in found:
+        return Reach.LESS
+    return Reach.FURTHER if Reach.FURTHER in found else Reach.SAME
+
+
+def _reach_of(change: KnownChange, line: ConfLine | None, catalog: SettingsCatalog) -> Reach:
+    setting = catalog.settings.get(fold(change.name))
+    if setting is None:
+        return Reach.LESS
+    try:
+        written, before, after = (
+            setting.canonical(setting.boot_value or "" if x is None else x)
+            for x in (None if line is None else line.value, change.before, change.after)
+        )
+    except SettingError:
+        return Reach.LESS
+    if written == after:
+        return Reach.SAME
+    if setting.vartype not in ("integer", "real"):
+        return Reach.LESS
+    value, start, end = float(written), float(before), float(after)
+    # 0 and less mean something else: a limit that is switched off.
+    is_way = min(value, start, end) > 0 and (value < end < start or value > end > start)
+    return Reach.FURTHER if is_way else Reach.LESS
+
+
+def _figure(
+    effect: KnownEffect,
+    catalog: SettingsCatalog,
+    known: Mapping[str, ConfLine],
+    *,
+    is_further: bool,
+) -> Figure:
+    than = ", ".join(
+        f"{x.name} {_shown(catalog.settings.get(fold(x.name)), x.before)}" for x in effect.changes
+    )
+    verify = effect.verifying({name: x.value for name, x in known.items()})
+    return Figure(effect, slowdown_words(effect.interval), than, is_further, verify)
+
+
+def _shown(setting: Setting | None, value: str | None) -> str:
+    if setting is None:
+        return value or "default"
+    try:
+        shown = setting.readable(
+            setting.canonical(setting.boot_value or "" if value is None else value)
+        )
+    except SettingError:
+        return value or "default"
+    return f"{shown or repr('')}{'' if value is not None else ' (default)'}"
+
+
+def _ordered(figures: Sequence[Figure]) -> list[Figure]:
+    return sorted(figures, key=_rank)
+
+
+def _rank(figure: Figure) -> tuple[bool, float]:
+    """Return what sorts figures: of this machine first, then by what the slowdown is at least."""
+    return not figure.effect.is_own, -figure.effect.interval.low
+
+
+def _beyond_memory(
+    known: Mapping[str, ConfLine], catalog: SettingsCatalog, allowance: Allowance
+) -> dict[str, str]:
+    found = {}
+    for name, line in known.items():
+        setting = catalog.settings.get(name)
+        if setting is not None and (
+            why := beyond_memory(setting, setting.canonical(line.value), allowance)
+        ):
+            found[name] = why
+    written = {name: line.value for name, line in known.items()}
+    if together := sum_beyond_memory(written, catalog, allowance):
+        found["in all"] = together
+    return found

@@ -1,0 +1,89 @@
+"""Which defaults differ between the servers of two arms? Often that is the whole effect of an upgrade."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdrag.experiment.applicable import has_its_place_elsewhere
+from pgdrag.experiment.arms import Arm
+from pgdrag.experiment.conf_diff import ConfDifference, Side, Why, conf_diff
+from pgdrag.experiment.differences import Difference
+from pgdrag.factors import Phase, kind_of
+from pgdrag.model import Level
+from pgdrag.servers.channel import channel_settings
+from pgdrag.servers.conf import fold
+from pgdrag.servers.settings import SettingsCatalog, version_text
+
+KIND = "default"  # of such a difference; no kind of factor
+
+
+@dataclass(frozen=True)
+class DefaultsDiffer:
+    """What the servers of two arms have differently while nobody sets it.
+
+    Attributes:
+        differences: defaults of settings that both have, and neither arm sets.
+        added: how many settings only the second server has.
+        removed: how many only the first one has.
+    """
+
+    differences: tuple[Difference, ...] = ()
+    added: int = 0
+    removed: int = 0
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Each as "effective_io_concurrency 1 → 16"."""
+        return tuple(f"{x.name} {x.before} → {x.after}" for x in self.differences)
+
+
+def defaults_that_differ(
+    first: SettingsCatalog, second: SettingsCatalog, *, set_by_arms: Collection[str] = ()
+) -> DefaultsDiffer:
+    """Return what two servers have differently by default, as far as a throw-away server has it at all.
+
+    Args:
+        set_by_arms: names that an arm sets itself.
+    """
+    found = conf_diff(Side("", {}, first), Side("", {}, second)).differences
+    asked = set(map(fold, set_by_arms))
+    kept = [x for x in _changed(found, second) if fold(x.name) not in asked]
+    return DefaultsDiffer(
+        tuple(Difference(KIND, x.name, x.before or "''", x.after or "''") for x in kept),
+        sum(x.why is Why.ADDED for x in found),
+        sum(x.why is Why.REMOVED for x in found),
+    )
+
+
+def with_defaults_of(
+    wanted: SettingsCatalog, servers: Collection[SettingsCatalog], label: str
+) -> Arm:
+    """Return an arm with one version's defaults of all settings whose default is another on one of some servers."""
+    values: dict[str, str] = {}
+    for other in servers:
+        for one in _changed(
+            conf_diff(Side("", {}, other), Side("", {}, wanted)).differences, wanted
+        ):
+            setting = wanted.settings[fold(one.name)]
+            values[setting.name] = setting.boot_value or ""
+    kind = kind_of(Phase.SETTINGS)
+    levels = tuple(Level(kind, name, value) for name, value in sorted(values.items()))
+    pairs = ", ".join(f"{x.name} = {x.value}" for x in levels) or "none differs"
+    version = version_text(wanted.server_version_num)
+    return Arm(
+        label, levels, mends=(f"Both arms have the defaults of PostgreSQL {version}: {pairs}.",)
+    )
+
+
+def _changed(
+    found: Collection[ConfDifference], catalog: SettingsCatalog
+) -> Iterator[ConfDifference]:
+    """Yield changed defaults, but for those of the instrument and of a server's place."""
+    channel = channel_settings(Path("log"), catalog.server_version_num)
+    for one in found:
+        name = fold(one.name)
+        is_kept = name not in channel and not has_its_place_elsewhere(name)
+        if one.why is Why.DEFAULT and is_kept and name in catalog.settings:
+            yield one
