@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pgdrag.designs.search.feasible import Feasible
 from pgdrag.designs.search.parameters import Dimension
-from pgdrag.designs.search.procedure import Observed, Procedure, Request, squashed
+from pgdrag.designs.search.procedure import Observed, Procedure, Request
 from pgdrag.designs.search.response import Kernels, Response, Tried, respond
 from pgdrag.designs.search.space import Point, Space
 from pgdrag.model import Treatment
@@ -130,22 +130,20 @@ def pools() -> list[str]:
     return sorted(path.stem for path in POOLS.glob("*.json"))
 
 
-def fitted(pool: str, seed: int) -> Surface:
-    """Return one of the surfaces that a pool of real trials leaves possible.
+@cache
+def fitted(pool: str) -> Surface:
+    """Return the surface that a pool of real trials shows.
 
-    A dimension that shows nothing in the pool does nothing. The effects of the others are a draw from the posterior of
-    the additive model.
+    Effects are means of the additive model's posterior; a dimension that shows nothing does nothing.
     """
     response, is_refused = _fit(pool)
-    drawn = response.draw(np.random.default_rng([seed, 3]))
     effects = [
-        one if np.any(np.abs(mean) > _SHOWN * sd) else np.zeros_like(one)
-        for one, (mean, sd) in zip(drawn, response.effects, strict=True)
+        mean if np.any(np.abs(mean) > _SHOWN * sd) else np.zeros_like(mean)
+        for mean, sd in response.effects
     ]
     return Surface(response.kernels.space, effects, is_refused)
 
 
-@cache
 def _fit(pool: str) -> tuple[Response, Sequence[NDArray[np.bool_]]]:
     read = json.loads((POOLS / f"{pool}.json").read_text())
     space = Space(
@@ -160,8 +158,7 @@ def _fit(pool: str) -> tuple[Response, Sequence[NDArray[np.bool_]]]:
         (feasible.failed if value is None else feasible.worked).append(point)
         if value is not None:
             # No two of them ran in a block.
-            log = center + squashed(value - center)
-            tried.append(Tried(point, log, variance, block=number))
+            tried.append(Tried.of(point, value, variance, block=number, start=center))
     return respond(Kernels(space), tried), [risk >= REFUSED_RISK for risk in feasible.risks()]
 
 

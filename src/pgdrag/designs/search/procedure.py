@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,7 +18,6 @@ from pgdrag.designs.search.space import Point, Space
 CANDIDATES = 3  # of a block; its first trial is the baseline or the incumbent
 _WIDTHS = (1, 4)  # dimensions nobody expects to matter that one trial changes: fewest and most
 _WIDTH = 3  # of the first trials
-_SQUASHED = 0.7  # a log loss beyond this is as bad as any: the model need not know how bad
 _CONTENDERS, _ROUNDS = 3, 2  # points that compete for an aim, and short trials of each
 _CONTENDERS_OF_SEVERAL = 2  # where there is more than one aim
 _REDUCTIONS = 3  # at most so many times the fewest changes are chosen anew
@@ -348,9 +346,7 @@ class Procedure:
         ]
         center = float(np.median(of_start)) if of_start else 0.0
         return [
-            Tried(
-                one.point, center + squashed(value - center), aim.variance(one.variances), one.block
-            )
+            Tried.of(one.point, value, aim.variance(one.variances), one.block, center)
             for one, value in zip(brief, values, strict=True)
             if not isinstance(one.point, str)
         ]
@@ -359,10 +355,3 @@ class Procedure:
 def _tells(one: Observed) -> bool:
     """Tell whether a trial says something of the space: a short one of a point, with a number."""
     return one.is_brief and one.values is not None and not isinstance(one.point, str)
-
-
-def squashed(gain: float) -> float:
-    """Return a log gain; of a large loss its size is taken with a logarithm, so that one disaster is not all one sees."""
-    if gain >= -_SQUASHED:
-        return gain
-    return -_SQUASHED - _SQUASHED * math.log1p((-gain - _SQUASHED) / _SQUASHED)

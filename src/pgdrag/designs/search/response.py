@@ -34,6 +34,7 @@ _RELEVANCE_SD, _SHARED_SD = (
     1.0,
 )  # of the logarithm of that: of each by itself, and of all together
 _FARTHEST = 6.0
+_LARGE_LOSS = 0.7  # as a logarithm: half the speed
 _JITTER = 1e-9
 _ITERATIONS = 30
 
@@ -51,6 +52,16 @@ class Tried:
     value: float
     variance: float
     block: int
+
+    @classmethod
+    def of(cls, point: Point, value: float, variance: float, block: int, start: float) -> Tried:
+        """Return a trial as the model takes it: of a large loss against the start, its size hardly counts.
+
+        Losses do not add up: what makes a server ten times slower hides what else would, and what would help.
+        """
+        beyond = max(start - value - _LARGE_LOSS, 0.0)
+        told = _LARGE_LOSS * math.log1p(beyond / _LARGE_LOSS)
+        return cls(point, value + beyond - told, variance + told**2, block)
 
 
 class Kernels:
