@@ -7,6 +7,7 @@ All that pgdrag raises::
     ├── FileError                  a file has invalid content: names file, line and key
     │   ├── ConfError              a postgresql.conf, or another file of settings
     │   ├── HoldsError             a captured distribution of holds
+    │   ├── ObservationsError      a file of observations: foreign, damaged, newer, or in use
     │   └── ExperimentError        an experiment file
     ├── SettingError               a server setting's name, value, unit or bounds
     ├── ServerError                PostgreSQL's programs are missing, or a cluster misbehaves
@@ -92,6 +93,10 @@ class ConfError(FileError):
 
 class HoldsError(FileError):
     """A file that is not a distribution of holds as `pgdrag capture horizon` writes it."""
+
+
+class ObservationsError(FileError):
+    """A file of `pgdrag observe` that is foreign, damaged, newer or in use, or cannot be kept where it is wanted."""
 
 
 class ExperimentError(FileError):

@@ -40,6 +40,8 @@ COMMANDS = {
     "tpcc": ("tpcc:app", "Load, check and run TPC-C on an existing server"),
     "doctor": ("doctor:doctor", "Say what costs time on a live server now"),
     "horizon": ("horizon:app", "Show who holds back a server's xmin horizon, or hold it"),
+    "observe": ("observe:observe", "Keep what a running server does in one file"),
+    "observations": ("observe:observations", "Show or export a stretch of what was observed"),
     "capture": ("horizon:capture_app", "Record how a live server's horizon is held, for replay"),
     "list": ("list:list_", "List experiments, workloads, factors, collectors and more"),
     "fetch": ("fetch:fetch_", "Download other versions of PostgreSQL from PyPI"),

@@ -167,10 +167,10 @@ class Observer:
         # By itself and first: the treatment's own may be too short for the rest.
         self.connection.execute(_TIMEOUT)
         try:
-            self.connection.execute(OWN_MARK + _SESSION)
+            self.connection.execute(_marked(_SESSION))
         except psycopg.errors.QueryCanceled:
             # The treatment's own passed as the first statement ended, and the server then ends the next one.
-            self.connection.execute(OWN_MARK + _SESSION)
+            self.connection.execute(_marked(_SESSION))
         self._is_prepared = True
 
     def _answer(
@@ -179,7 +179,7 @@ class Observer:
         import psycopg
 
         if not self.cluster.is_throw_away:
-            sql = OWN_MARK + sql  # by which they are told from others' in pg_stat_statements
+            sql = _marked(sql)  # by which they are told from others' in pg_stat_statements
         begin_s = time.perf_counter()
         self.queries += 1
         try:
@@ -245,6 +245,12 @@ SELECT set_config(name, 'warning', false)
  WHERE name = 'log_min_messages' AND setting LIKE 'debug%'
    AND current_setting('is_superuser') = 'on'
 """
+
+
+def _marked(sql: LiteralString) -> LiteralString:
+    """Return a statement with pgdrag's mark behind its first word: pg_stat_statements cuts off a comment before it."""
+    first, rest = sql.split(None, 1)
+    return first + " " + OWN_MARK + rest
 
 
 class Collector(ABC):

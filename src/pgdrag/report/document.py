@@ -206,16 +206,18 @@ class Mark:
 
 @dataclass(frozen=True)
 class Recording:
-    """What was seen of one trial; times are seconds from the start of its window.
+    """What was seen of one trial, or of a stretch of time; times are seconds from the start of its window.
 
     Attributes:
         name: what it is of; no other recording in a document has the same.
+        began_unix_s: when the window began, where the axis has the time of day.
     """
 
     name: str
     length_s: float
     panels: tuple[Panel, ...]
     marks: tuple[Mark, ...] = ()
+    began_unix_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING
 
 from pgdrag.findings.values import Findings
 from pgdrag.report.document import Block
-from pgdrag.report.sections import Section, sections_for
+from pgdrag.report.sections import sections_for
 from pgdrag.report.series_script import series_assets, series_of
 from pgdrag.report.thinning import fitted
 
@@ -21,22 +22,64 @@ _POINTS = (600, 300, 120, 40)  # of each line of a time series, from fine to coa
 _SAFE_SCHEMES = ("https://", "http://")
 
 
+@dataclass(frozen=True)
+class PageHead:
+    """What stands at the top of a page, and at its foot.
+
+    Attributes:
+        eyebrow: what it is of, in small type.
+        question: below the title, or "".
+        footer: where it is from, as a sentence.
+        version: of the pgdrag that made what it shows.
+    """
+
+    eyebrow: str
+    title: str
+    question: str
+    footer: str
+    version: str
+
+
+@dataclass(frozen=True)
+class PagePart:
+    """One section of a page; a folded one shows its title until it is opened."""
+
+    name: str
+    title: str
+    blocks: Sequence[Block]
+    is_folded: bool = False
+
+
 def render_html(findings: Findings) -> str:
-    """Return the whole report as a self-contained HTML document.
+    """Return the whole report as a self-contained HTML document."""
+    run, study = findings.run, findings.run.study
+    head = PageHead(
+        eyebrow=f"pgdrag · {study.name} · {study.scale_words} · PostgreSQL {run.server_version}",
+        title=study.title or study.name,
+        question=study.question,
+        footer=f"Run {run.run_id}, made by pgdrag {run.pgdrag_version}.",
+        version=run.pgdrag_version,
+    )
+    sections = sections_for(findings)
+    parts = [PagePart(x.name, x.title, x.blocks(findings), x.is_folded) for x in sections]
+    return render_page(head, parts)
+
+
+def render_page(head: PageHead, parts: Sequence[PagePart]) -> str:
+    """Return parts as a self-contained HTML document.
 
     A Content-Security-Policy forbids all but its own style and, only where there are time series, the
     scripts that draw them, named by their hashes; without scripts lines of text stand in their place.
-    Time series are as fine as `MOST_BYTES` leave room for. If the coarsest take more, those of the rungs on which
-    throughput changed least are left out.
+    Time series are as fine as `MOST_BYTES` leave room for. If the coarsest take more, those with least to see
+    are left out.
     """
-    sections = [(one, one.blocks(findings)) for one in sections_for(findings)]
-    figures = series_of(block for _, blocks in sections for block in blocks)
+    figures = series_of(block for part in parts for block in part.blocks)
     # Of those that changed alike the later go first: all are compared with what came before.
     names = [x.recording.name for x in sorted(figures, key=lambda one: -one.change)]
 
     def page_with(points: int, kept: int) -> str:
         out = names[kept:]
-        return _page(findings, [(one, fitted(blocks, points, out)) for one, blocks in sections])
+        return _page(head, [replace(x, blocks=fitted(x.blocks, points, out)) for x in parts])
 
     kept = len(names)
     for points in _POINTS:
@@ -50,11 +93,11 @@ def render_html(findings: Findings) -> str:
     return page
 
 
-def _page(findings: Findings, sections: Sequence[tuple[Section, Sequence[Block]]]) -> str:
-    series = list(series_of(block for _, blocks in sections for block in blocks))
+def _page(head: PageHead, parts: Sequence[PagePart]) -> str:
+    series = list(series_of(block for part in parts for block in part.blocks))
     return _template().render(
-        findings=findings,
-        sections=sections,
+        head=head,
+        parts=parts,
         series=series_assets(series) if series else None,
         next_series=count().__next__,
     )

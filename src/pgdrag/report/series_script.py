@@ -89,6 +89,7 @@ def _recording(recording: Recording) -> dict[str, Any]:
     return {
         "name": recording.name,
         "length": _rounded(recording.length_s, 6),
+        **({} if recording.began_unix_s is None else {"began": round(recording.began_unix_s, 3)}),
         "panels": [
             {
                 "title": panel.title,

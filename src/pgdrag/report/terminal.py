@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from rich import box
 from rich.console import Console, RenderableType
@@ -45,11 +45,20 @@ def render_answer(findings: Findings, console: Console) -> None:
 
 def terminal_text(findings: Findings, *, width: int = 100) -> str:
     """Return what `render_terminal` prints, without colour or trailing blanks."""
+    return _text_of(lambda console: render_terminal(findings, console), width)
+
+
+def blocks_as_text(blocks: Iterable[Block], *, width: int = 100) -> str:
+    """Return what `print_blocks` prints in the same way."""
+    return _text_of(lambda console: print_blocks(blocks, console), width)
+
+
+def _text_of(render: Callable[[Console], None], width: int) -> str:
     out = io.StringIO()
     console = Console(
         file=out, width=width, color_system=None, force_terminal=False, highlight=False
     )
-    render_terminal(findings, console)
+    render(console)
     lines = without_controls(out.getvalue()).splitlines()
     return "".join(f"{line.rstrip()}\n" for line in lines)
 

@@ -46,9 +46,22 @@
   };
   const BINARY = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
-  function markWords({ kind, start, end, count, text }) {
+  // Of a recording with a begin by the clock, a moment is the time of day (UTC); of others, seconds of its window.
+  const ROUND = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
+  function clock(unix, withDay) {
+    const text = new Date(unix * 1000).toISOString();
+    return withDay ? `${text.slice(5, 10)} ${text.slice(11, 16)}` : text.slice(11, 19);
+  }
+  function roundMoments(began, min, max, step) {
+    const found = [];
+    for (let at = Math.ceil((began + min) / step) * step; at <= began + max; at += step) found.push(at - began);
+    return found;
+  }
+
+  function markWords({ kind, start, end, count, text }, began) {
+    const at = began === undefined ? seconds(start) : clock(began + start);
     const many = count > 1 ? ` (${number(count)} of them)` : "", lasted = end > start ? `, ${seconds(end - start)} long` : "";
-    return `${kind}${many} at ${seconds(start)}${lasted}${text && ": "}${text}`;
+    return `${kind}${many} at ${at}${lasted}${text && ": "}${text}`;
   }
 
   const make = (tag, kind, text) => {
@@ -143,6 +156,15 @@
       new ResizeObserver(() => this.resize()).observe(this.live);
     }
 
+    moment(time, words = seconds) {
+      return this.here.began === undefined ? words(time) : clock(this.here.began + time);
+    }
+
+    axisWords(time) {
+      const { began } = this.here;
+      return began === undefined ? `${Number(time.toPrecision(6))} s` : clock(began + time, this.to - this.from > 2 * 86400);
+    }
+
     get length() {
       return Math.max(this.here.length, this.beside ? this.beside.length : 0) || 1;
     }
@@ -210,13 +232,16 @@
           y: { range: (_, low, high) => [0, high > 0 ? high * 1.05 : 1] },
         },
         axes: [
-          { ...axis, size: isLast ? AXIS : 0, values: (_, splits) => splits.map(time => isLast ? `${Number(time.toPrecision(6))} s` : "") },
+          {
+            ...axis, size: isLast ? AXIS : 0, values: (_, splits) => splits.map(time => isLast ? this.axisWords(time) : ""),
+            ...(this.here.began === undefined ? {} : { incrs: ROUND, splits: (_, at, min, max, step) => roundMoments(this.here.began, min, max, step) }),
+          },
           {
             ...axis, size: GUTTER, gap: 4, space: 26, values: (_, splits) => splits.map(words),
             ...(panel.unit.startsWith("bytes") ? { incrs: BINARY } : {}),
           },
         ],
-        series: [{ label: "at", value: (_, time) => time == null ? "–" : seconds(time) }, ...panel.lines.map(line => series(panel, line))],
+        series: [{ label: "at", value: (_, time) => time == null ? "–" : this.moment(time) }, ...panel.lines.map(line => series(panel, line))],
         legend: { mount: (_, legend) => head.append(legend), markers: { width: 2, dash: (_, at) => panel.lines[at - 1]?.isBeside ? "dashed" : "solid" } },
         cursor: {
           y: false,
@@ -271,7 +296,8 @@
     }
 
     afterZoom() {
-      this.shown.value = `${moment(this.from)} to ${moment(this.to)} s`;
+      const unit = this.here.began === undefined ? " s" : " UTC";
+      this.shown.value = `${this.moment(this.from, moment)} to ${this.moment(this.to, moment)}${unit}`;
       this.drawLanes();
     }
 
@@ -307,7 +333,7 @@
         const box = make("i", `mark-${mark.colour}`);
         box.style.left = `${(mark.start - this.from) / span * 100}%`;
         box.style.width = `${(mark.end - mark.start) / span * 100}%`;
-        box.title = markWords(mark);
+        box.title = markWords(mark, recording.began);
         track.append(box);
       }
       return lane;
@@ -355,7 +381,7 @@
         mark => this.shaded.has(mark.kind) && mark.start - near <= time && time <= mark.end + near);
       this.tip.hidden = told.length === 0;
       if (!told.length) return;
-      const most = 5, words = told.slice(0, most).map(markWords);
+      const most = 5, words = told.slice(0, most).map(mark => markWords(mark, this.here.began));
       if (told.length > most) words.push(`and ${told.length - most} more`);
       this.tip.textContent = words.join("\n");
       const frame = this.root.getBoundingClientRect();

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
 
-from pgdrag.english import as_sentence, capital, counted, cut, listed
-from pgdrag.findings.expecto.findings import WAIT_SERIES
+from pgdrag.english import as_sentence, capital, counted, listed
 from pgdrag.findings.expecto.published import operational_speeds
 from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.model import OPERATIONAL_SPEED
 from pgdrag.model.measurement import Sample
-from pgdrag.model.recordings import CALLS, ROWS, Event, Series
+from pgdrag.model.recordings import Event
 from pgdrag.report.document import (
     Block,
     Cell,
     Details,
     Items,
-    Mark,
     Panel,
     Paragraph,
     Recording,
@@ -29,6 +26,7 @@ from pgdrag.report.document import (
     table_of,
 )
 from pgdrag.report.sections import Section
+from pgdrag.report.series_panels import events_by_kind, marks_of, panels_of
 from pgdrag.report.series_words import panels_text
 from pgdrag.report.thinning import points_of_each
 from pgdrag.units import format_duration
@@ -171,58 +169,6 @@ def _missing(rungs: Sequence[TreatmentFinding]) -> list[Block]:
     return [Details("What could not be seen", (Items(tuple(sentences)),))]
 
 
-_MARK_TEXT = 80  # characters: the table of events has the whole text
-_COLOURS = 6
-# The panels in their order, with the names of their series; any other series has a panel of its own.
-_SESSIONS = (
-    "on_cpu_sessions",
-    "io_wait_sessions",
-    "lwlock_wait_sessions",
-    "lock_wait_sessions",
-    "client_wait_sessions",
-    "other_wait_sessions",
-)
-_PANELS = (
-    ("Sessions, by what they do", _SESSIONS),
-    ("Sessions in other waits", tuple(x for x in WAIT_SERIES.values() if x not in _SESSIONS)),
-    ("Statements: calls, and rows returned or changed", (CALLS, ROWS)),
-    ("Device: bytes", ("disk_read_bytes_per_s", "disk_written_bytes_per_s")),
-    ("Device: requests", ("disk_reads_per_s", "disk_writes_per_s")),
-    ("Device: requests under way", ("disk_queue_length",)),
-    ("Device: mean wait of a request", ("disk_read_wait_s", "disk_write_wait_s")),
-    ("Device: time with a request under way", ("disk_busy_share",)),
-    ("Blocks read into shared_buffers", ("blocks_read_per_s",)),
-    (
-        "Memory of the server's control group",
-        ("control_group_memory_bytes", "control_group_page_cache_bytes"),
-    ),
-    ("Row versions in a HOT chain", ("hot_chain_length", "hot_chain_length_max")),
-    ("Size of the tables and of their indexes", ("table_bytes", "index_bytes")),
-    ("WAL", ("wal_bytes_per_s",)),
-    ("Full-page images", ("full_page_images_per_s",)),
-    (
-        "Processors at work",
-        ("host_user_processors", "host_system_processors", "host_iowait_processors"),
-    ),
-)
-_GROUPED = frozenset(name for _, names in _PANELS for name in names)
-# Series that there is one of for each table or index, beside that of all: those of a kind in one panel.
-_OF_EACH = tuple(
-    f"{name}_of_"
-    for name in ("dead_versions_per_row", "hot_chain_length", "table_bytes", "index_bytes")
-)
-# The server's own upkeep, vacuums, what goes wrong; 4 is any other kind.
-_MARK_COLOURS: Mapping[str, int] = {
-    "checkpoint": 1,
-    "vacuum": 2,
-    "analyze": 2,
-    "deadlock": 3,
-    "lock wait": 3,
-    "error": 3,
-}
-_OTHER_MARK = 4
-
-
 def recording_of(rung: TreatmentFinding, marks_of_kind: int) -> Recording:
     """Return all panels of a rung that show anything, and at most so many marks of each kind."""
     ends = [rung.samples[-1].t_s] if rung.samples else []
@@ -232,18 +178,10 @@ def recording_of(rung: TreatmentFinding, marks_of_kind: int) -> Recording:
     marks = [
         mark
         for events in events_by_kind(rung.recordings.events).values()
-        for mark in _marks(events, length_s, marks_of_kind)
+        for mark in marks_of(events, length_s, marks_of_kind)
     ]
     marks.sort(key=lambda mark: mark.start_s)
     return Recording(rung.rung.name, length_s, tuple(_panels(rung)), tuple(marks))
-
-
-def events_by_kind(events: Sequence[Event]) -> dict[str, list[Event]]:
-    """Return events by kind, the kinds in the order in which they first happened."""
-    kinds: dict[str, list[Event]] = {}
-    for event in events:
-        kinds.setdefault(event.kind, []).append(event)
-    return kinds
 
 
 def has_recording(rung: TreatmentFinding) -> bool:
@@ -256,39 +194,7 @@ def _panels(rung: TreatmentFinding) -> Iterator[Panel]:
         yield from _driver_panels(rung.samples)
         if rung.rung.claim.of == OPERATIONAL_SPEED:
             yield from _published_panel(rung)
-    drawn = {one.name: one for one in rung.recordings.series if len(one.times_s) > 1}
-
-    def panel(title: str, shown: Mapping[int, Series], *, is_each: bool = False) -> Iterator[Panel]:
-        """Yield the panel of series by their colours, without what stayed at 0."""
-        traces = tuple(
-            _trace(one.label.partition(": ")[2] if is_each else one.label, at % _COLOURS + 1, one)
-            for at, one in shown.items()
-            if any(one.values)
-        )
-        if traces:
-            first = next(iter(shown.values()))
-            words = f"{title} (whole machine)" if first.is_of_machine else title
-            yield Panel(words, first.unit, traces)
-
-    for title, names in _PANELS:
-        # A quantity keeps its colour whichever others are there.
-        yield from panel(title, {at: drawn[x] for at, x in enumerate(names) if x in drawn})
-    for beginning in _OF_EACH:
-        if alike := [x for x in drawn.values() if x.name.startswith(beginning)]:
-            title = f"{capital(alike[0].label.partition(': ')[0])}, each"
-            yield from panel(title, dict(enumerate(alike)), is_each=True)
-    for name, series in drawn.items():
-        if name not in _GROUPED and not name.startswith(_OF_EACH):
-            yield from panel(capital(series.label), {0: series})
-
-
-def _trace(label: str, colour: int, series: Series) -> Trace:
-    # A series tells the ends of its intervals; the first is taken to be as long as the second.
-    first_s, second_s, *_ = series.times_s
-    begin_s = 2 * first_s - second_s
-    return Trace(
-        label, max(begin_s, 0.0) if first_s > 0 else begin_s, series.times_s, series.values, colour
-    )
+    yield from panels_of(rung.recordings.series)
 
 
 def _driver_panels(samples: Sequence[Sample]) -> Iterator[Panel]:
@@ -329,28 +235,3 @@ def _published_panel(rung: TreatmentFinding) -> Iterator[Panel]:
         values = tuple(value / 60 for value in found.per_min)
         start_s = found.times_s[0] - found.interval_s
         yield Panel(title, "1/s", (Trace("operational speed", start_s, found.times_s, values, 2),))
-
-
-def _marks(events: Sequence[Event], length_s: float, most: int) -> Iterator[Mark]:
-    """Yield a mark an event; where they are too many, one for all that began in one stretch."""
-    if len(events) <= most:
-        yield from (_mark([event]) for event in events)
-        return
-    step_s = (length_s or 1.0) / (most - 1)  # one more for those that began before the window
-
-    def stretch(event: Event) -> int:
-        return max(min(int(event.start_s // step_s), most - 2), -1)
-
-    ordered = sorted(events, key=lambda event: event.start_s)
-    yield from (_mark(list(group)) for _, group in groupby(ordered, stretch))
-
-
-def _mark(events: Sequence[Event]) -> Mark:
-    first = events[0]
-    ends = [one.end_s for one in events if one.end_s is not None]
-    if len(events) > 1:
-        ends.append(events[-1].start_s)
-    text = cut(first.text, _MARK_TEXT)
-    colour = _MARK_COLOURS.get(first.kind, _OTHER_MARK)
-    count = sum(one.count for one in events)
-    return Mark(first.kind, first.start_s, max(ends, default=None), text, count, colour)

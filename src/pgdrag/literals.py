@@ -1,0 +1,86 @@
+"""How does a statement's text read without the values that somebody wrote into it?
+
+pg_stat_statements puts parameters in the place of constants, but not in all statements: passwords of roles,
+connection strings of subscriptions and values of settings stay. What is kept or shown of a statement is
+therefore read once more here, by the rules of the server's own scanner. Comments go, too: programs write into
+them who asked, and for whom. Names of tables, columns and roles stay.
+"""
+
+from __future__ import annotations
+
+import re
+
+HIDDEN = "?"
+# As scan.l has them. What is cut off in the middle of a constant or a name ends with the text.
+_TOKEN = re.compile(
+    r"""
+      (?P<blank>\s+|--[^\n\r]*)
+    | (?P<comment>/\*)
+    | (?P<escaped>[eE]'(?:[^'\\]|\\.|'')*(?:'|\\?\Z))
+    | (?P<string>(?:[bBxXnN]|[uU]&)?'(?:[^']|'')*(?:'|\Z))
+    | (?P<name>(?:[uU]&)?"(?:[^"]|"")*")
+    | (?P<cut>")
+    | (?P<tag>\$(?:[^\W\d]\w*)?\$)
+    | (?P<parameter>\$\d+)
+    | (?P<word>[^\W\d][\w$]*)
+    | (?P<number>\.?\d(?:[eE][-+]?\d|[\w.$])*)
+    | (?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENT_PART = re.compile(r"/\*|\*/")
+# These set something to what may stand there as a bare word.
+_SETS = re.compile(r"(?:SET|ALTER (?:SYSTEM|ROLE|USER|DATABASE))\b", re.IGNORECASE)
+_VALUE = re.compile(r"(?:=|\bTO\b).*", re.IGNORECASE | re.DOTALL)
+
+
+def without_literals(statement: str) -> str:
+    """Return a statement on one line, with `?` for each constant and without comments.
+
+    Where it cannot be told where a constant ends, all that follows is hidden.
+    """
+    parts: list[str] = []
+    at = 0
+    while at < len(statement):
+        token = _TOKEN.match(statement, at)
+        assert token is not None, "any character is a token"
+        at = token.end()
+        match token.lastgroup:
+            case "blank":
+                parts.append(" ")
+            case "comment":
+                at = _after_comment(statement, at)
+                parts.append(" ")
+            case "tag":
+                end = statement.find(token[0], at)
+                at = len(statement) if end < 0 else end + len(token[0])
+                parts.append(HIDDEN)
+            case "string" if "\\'" in token[0]:
+                # With standard_conforming_strings off the quote behind the backslash does not end it.
+                at = len(statement)
+                parts.append(HIDDEN)
+            case "cut":
+                at = len(statement)
+                parts.append(HIDDEN)
+            case "escaped" | "string" | "number":
+                parts.append(HIDDEN)
+            case _:
+                parts.append(token[0])
+    line = " ".join("".join(parts).split())
+    return (
+        _VALUE.sub(lambda found: f"{found[0][: 1 if found[0][0] == '=' else 2]} {HIDDEN}", line)
+        if _SETS.match(line)
+        else line
+    )
+
+
+def _after_comment(statement: str, at: int) -> int:
+    """Return where a comment ends whose beginning is before `at`; comments nest."""
+    depth = 1
+    while depth:
+        found = _COMMENT_PART.search(statement, at)
+        if found is None:
+            return len(statement)
+        depth += 1 if found[0] == "/*" else -1
+        at = found.end()
+    return at
