@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from loads import SHORT
 
 from pgdrag.factors import Here
 from pgdrag.factors.statistics import Statistics
-from pgdrag.model import Applied, Level
+from pgdrag.model import Applied, Level, Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.model.events import ignore
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.settings import SettingsCatalog
+from pgdrag.trial import ServerTrialRunner, run_trial
 
 TABLES = """
 CREATE TYPE mood AS ENUM ('sad', 'glad');
@@ -97,6 +100,24 @@ def test_the_server_stops_so_that_no_later_trial_has_these_statistics(any_cluste
     factor.after_start(any_cluster, {"planner": "fresh"})
     factor.undo(any_cluster)
     assert not any_cluster.is_running()
+
+
+def test_a_trial_runs_without_statistics_and_the_next_begins_with_the_dataset_anew(
+    bench: ServerTrialRunner,
+) -> None:
+    reads = WorkloadSpec(
+        "pgbench", {"scripts": ["select-only"]}
+    )  # leaves its server to the next trial
+    levels = (Level("statistics", "planner", "missing"),)
+    treatments = (Treatment("missing", levels), Treatment("as loaded"), Treatment("again"))
+    found = [
+        run_trial(Trial(number, 1, 1, treatment, reads, SHORT, seed=1), bench, ignore)
+        for number, treatment in enumerate(treatments, 1)
+    ]
+    assert [x.outcome for x in found] == 3 * [Outcome.MEASURED], [x.reason for x in found]
+    [applied] = found[0].applied
+    assert (applied.effective, applied.note) == ("missing", "")
+    assert [x.restored is None for x in found[1:]] == [False, True]
 
 
 @pytest.mark.parametrize(

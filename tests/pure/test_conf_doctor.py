@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from test_search_space import catalog
 
+from benchmarks.known_effects import merged
 from pgdrag.cli.doctor_conf import is_configuration
 from pgdrag.experiment.conf_doctor import ConfDiagnosis, diagnose
 from pgdrag.experiment.conf_lines import conf_lines
@@ -71,6 +72,18 @@ def test_a_value_that_switches_a_limit_off_is_no_smaller_one():
     assert not suspected("max_parallel_workers_per_gather = 0\n", slower)
 
 
+@pytest.mark.parametrize(("delay", "is_further"), [("50000", True), ("100", False), ("0", False)])
+def test_what_was_switched_on_goes_further_upwards_alone(delay, is_further):
+    slower = effect("commit_delay", "0", "10000", 1.2, 1.4)
+    assert bool(suspected(f"commit_delay = {delay}\n", slower)) is is_further
+
+
+def test_a_run_of_this_machine_that_is_shipped_too_is_told_once():
+    own = replace(MEASURED, is_own=True)
+    [one] = diagnosis("shared_buffers = 8MB\n", own, MEASURED).suspicions
+    assert [x.effect.is_own for x in one.figures] == [True]
+
+
 def test_the_way_back_of_what_made_it_faster_is_slower():
     faster = effect("shared_buffers", "16MB", "1GB", 0.5, 0.8)
     [one] = diagnosis("shared_buffers = 16MB\n", faster).suspicions
@@ -95,10 +108,12 @@ def test_what_no_line_sets_has_its_default():
     assert not suspected("jit = on\n", effect("jit", "off", "on", 1.2, 1.4))
 
 
-def test_an_effect_that_is_not_significant_is_counted_and_accuses_nobody():
-    found = diagnosis("jit = off\n", *2 * [effect("jit", None, "off", 0.97, 1.04)])
+def test_of_effects_that_are_not_significant_the_most_precise_is_shown_and_accuses_nobody():
+    wide, narrow = (effect("jit", None, "off", *x) for x in ((0.9, 1.2), (0.97, 1.04)))
+    found = diagnosis("jit = off\n", wide, replace(narrow, source="run other"))
     assert not found.suspicions
-    assert (found.no_effect, found.unknown) == ({"jit": 2}, ())
+    assert found.no_effect["jit"].effect.source == "run other"
+    assert found.unknown == ()
 
 
 def test_of_a_line_that_nobody_measured_nothing_is_said_but_that():
@@ -149,6 +164,12 @@ def test_sizes_are_added_up_and_the_sum_is_shown():
 )
 def test_pairs_are_told_from_a_connection_string(text, is_one):
     assert is_configuration(text) is is_one
+
+
+def test_a_run_that_is_in_the_table_is_replaced_and_pages_stay():
+    page = replace(MEASURED, source="docs/studies/slow-42k.md")
+    again = replace(MEASURED, slowdown=1.31)
+    assert merged((page, MEASURED, MEASURED), [again]) == [page, again]
 
 
 def test_every_shipped_figure_says_where_it_is_from():

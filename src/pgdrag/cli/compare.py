@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -123,6 +124,8 @@ def compare(
         "defaults": defaults.words,
     }
     study = comparison(first, second, under, parameters, found)
+    if defaults.note:
+        study = replace(study, notes=(*study.notes, defaults.note))
     return command.run(study, (*found, *defaults.differences))
 
 

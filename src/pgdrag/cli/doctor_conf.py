@@ -70,9 +70,8 @@ def _print(found: ConfDiagnosis, conf: str, out: Console) -> None:
         out.print("No line is known to hurt.")
     for name, one in found.faster.items():
         out.print(f"{name} was measured to be {one.words} than {one.than}: {_source(one)}.")
-    if found.no_effect:
-        words = [f"{name} ({counted(n, 'comparison')})" for name, n in found.no_effect.items()]
-        out.print(f"Measured without a significant effect: {listed(words)}.")
+    for name, one in found.no_effect.items():
+        out.print(f"{name}: {one.words}, not significant: {_source(one)}.")
     if found.at_default:
         out.print(f"As by default: {listed(found.at_default)}.")
     if found.unknown:

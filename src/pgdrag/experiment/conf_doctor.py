@@ -6,6 +6,7 @@ without an effect, or as faster, is said, too; of the rest nothing is known, and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -64,7 +65,7 @@ class ConfDiagnosis:
         suspicions: the surest first.
         beyond_memory: what does not fit into the memory allowed here, as clauses, by the names of the settings.
         faster: names that were measured to be faster, each with the figure.
-        no_effect: names that were measured without a significant effect, with how often.
+        no_effect: names that were measured without a significant effect, each with the most precise figure.
         at_default: names whose value is the server's own.
         unknown: names of which no measurement is known.
         own_runs: of this machine, that the figures come from.
@@ -73,7 +74,7 @@ class ConfDiagnosis:
     suspicions: tuple[Suspicion, ...]
     beyond_memory: Mapping[str, str]
     faster: Mapping[str, Figure]
-    no_effect: Mapping[str, int]
+    no_effect: Mapping[str, Figure]
     at_default: tuple[str, ...]
     unknown: tuple[str, ...]
     own_runs: tuple[str, ...]
@@ -89,8 +90,9 @@ def diagnose(
     known = {fold(x.name): x for x in lines if x.counts and x.means}
     slower: dict[tuple[str, ...], list[Figure]] = {}
     faster: dict[str, Figure] = {}
-    no_effect: dict[str, int] = {}
-    every = list(effects)
+    no_effect: dict[str, list[Figure]] = {}
+    # A run of this machine may also be in the shipped table.
+    every = list({(x.source, x.changes, x.beside): x for x in reversed([*effects])}.values())[::-1]
     for one in every:
         for effect in (one, one.turned):
             reach = _reach(effect, known, catalog)
@@ -106,7 +108,7 @@ def diagnose(
             elif reach is Reach.SAME and len(effect.changes) == 1 and found.high < 1:
                 faster.setdefault(names[0], figure)
             elif reach is Reach.SAME and len(effect.changes) == 1 and effect is one:
-                no_effect[names[0]] = no_effect.get(names[0], 0) + 1
+                no_effect.setdefault(names[0], []).append(figure)
     suspicions = [
         Suspicion(tuple(known[x] for x in names), tuple(_ordered(figures)[:MOST_FIGURES]))
         for names, figures in slower.items()
@@ -119,8 +121,8 @@ def diagnose(
         beyond_memory=_beyond_memory(known, catalog, allowance),
         faster={name: x for name, x in faster.items() if name not in suspected},
         no_effect={
-            name: count
-            for name, count in no_effect.items()
+            name: min(figures, key=_width)
+            for name, figures in no_effect.items()
             if name not in suspected | faster.keys() | at_default
         },
         at_default=tuple(sorted(at_default)),
@@ -160,8 +162,8 @@ def _reach_of(change: KnownChange, line: ConfLine | None, catalog: SettingsCatal
     if setting.vartype not in ("integer", "real"):
         return Reach.LESS
     value, start, end = float(written), float(before), float(after)
-    # 0 and less mean something else: a limit that is switched off.
-    is_way = min(value, start, end) > 0 and (value < end < start or value > end > start)
+    # 0 and less often mean something else, such as a limit that is switched off: nothing goes further that way.
+    is_way = 0 < value < end < start or (0 <= start < end < value)
     return Reach.FURTHER if is_way else Reach.LESS
 
 
@@ -193,6 +195,11 @@ def _shown(setting: Setting | None, value: str | None) -> str:
 
 def _ordered(figures: Sequence[Figure]) -> list[Figure]:
     return sorted(figures, key=_rank)
+
+
+def _width(figure: Figure) -> float:
+    found = figure.effect.interval
+    return found.high / found.low if found.low > 0 else math.inf
 
 
 def _rank(figure: Figure) -> tuple[bool, float]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgdrag.english import counted
 from pgdrag.experiment.applicable import has_its_place_elsewhere
 from pgdrag.experiment.arms import Arm
 from pgdrag.experiment.conf_diff import ConfDifference, Side, Why, conf_diff
@@ -25,8 +26,7 @@ class DefaultsDiffer:
 
     Attributes:
         differences: defaults of settings that both have, and neither arm sets.
-        added: how many settings only the second server has.
-        removed: how many only the first one has.
+        added, removed: how many settings only the second server has, and only the first one.
     """
 
     differences: tuple[Difference, ...] = ()
@@ -37,6 +37,16 @@ class DefaultsDiffer:
     def words(self) -> tuple[str, ...]:
         """Each as "effective_io_concurrency 1 → 16"."""
         return tuple(f"{x.name} {x.before} → {x.after}" for x in self.differences)
+
+    @property
+    def note(self) -> str:
+        """A sentence on settings that only one of the servers has, or ""."""
+        if not self.added and not self.removed:
+            return ""
+        return (
+            f"B has {counted(self.added, 'setting')} that A lacks, and lacks {self.removed} that A has; these keep "
+            'their defaults: see "pgdrag conf diff".'
+        )
 
 
 def defaults_that_differ(
