@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import LiteralString
 
-import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
@@ -22,7 +21,8 @@ import pgdrag
 from pgdrag.driver.connection_string import Server, reach
 from pgdrag.driver.conversation import Listener
 from pgdrag.driver.process import Driver, find_driver
-from pgdrag.errors import DriverError, ServerLost, UsageError
+from pgdrag.errors import DriverError, UsageError
+from pgdrag.existing.datasets import asking_about, rows_of
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Findings
 from pgdrag.host.machine import this_host
@@ -159,7 +159,7 @@ def pgbench_scale(server: Server) -> int:
         UsageError: there are none, or they are empty.
     """
     hint = "Make them with: pgdrag bench -i -s 10 …"
-    branches = _rows_of(server, "pgbench_branches")
+    branches = rows_of(server, "pgbench_branches")
     if branches is None:
         raise UsageError(f"{server.name} has no table pgbench_branches", hint=hint)
     if not branches:
@@ -175,7 +175,7 @@ def vacuum_commands(*, with_accounts: bool = False) -> tuple[LiteralString, ...]
 
 def vacuum_pgbench_tables(server: Server, *, with_accounts: bool = False) -> str:
     """Run `vacuum_commands`, and return a sentence that says so."""
-    with _asking(server) as connection:
+    with asking_about(server) as connection:
         for command in vacuum_commands(with_accounts=with_accounts):
             connection.execute(sql.SQL(command))
     accounts = ", and pgbench_accounts with ANALYZE" if with_accounts else ""
@@ -189,7 +189,7 @@ def tpcc_warehouses(server: Server) -> int:
         UsageError: there are none.
     """
     hint = "Load them with: pgdrag tpcc load DSN --warehouses N"
-    warehouses = _rows_of(server, "warehouse")
+    warehouses = rows_of(server, "warehouse")
     if warehouses is None:
         raise UsageError(f"{server.name} has no TPC-C tables", hint=hint)
     if not warehouses:
@@ -204,7 +204,7 @@ def free_bytes(server: Server) -> int | None:
     """
     if not server.is_local:
         return None
-    with _asking(server) as connection:
+    with asking_about(server) as connection:
         ((place,),) = connection.execute(_PLACE_OF_TABLES).fetchall()
     if not place:
         return None
@@ -220,19 +220,9 @@ def drop_tables(server: Server, names: Sequence[str]) -> None:
     Raises:
         ServerLost: the server refused.
     """
-    with _asking(server) as connection:
+    with asking_about(server) as connection:
         tables = sql.SQL(", ").join(map(sql.Identifier, names))
         connection.execute(sql.SQL("DROP TABLE {}").format(tables))
-
-
-def existing_tables(server: Server, names: tuple[str, ...]) -> list[str]:
-    """Return which of these tables are on the server's search path."""
-    with _asking(server) as connection:
-        rows = connection.execute(
-            "SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NOT NULL",
-            (list(names),),
-        ).fetchall()
-    return [name for (name,) in rows]
 
 
 # Whoever may not see data_directory is told nothing.
@@ -244,27 +234,6 @@ FROM pg_database AS own
 LEFT JOIN pg_tablespace AS named ON named.spcname = current_setting('default_tablespace')
 WHERE own.datname = current_database()
 """
-
-
-def _rows_of(server: Server, table: str) -> int | None:
-    """Return how many rows a table has; None if there is no such table."""
-    if not existing_tables(server, (table,)):
-        return None
-    with _asking(server) as connection:
-        command = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))
-        ((count,),) = connection.execute(command).fetchall()
-    return int(count)
-
-
-@contextmanager
-def _asking(server: Server) -> Iterator[psycopg.Connection]:
-    try:
-        with server.connect() as connection:
-            yield connection
-    except psycopg.Error as error:
-        text = error.diag.message_primary or str(error).strip().splitlines()[0]
-        detail = error.diag.message_detail
-        raise ServerLost(f"{server.name} refused: {text}", detail=detail) from None
 
 
 _IN_SCRIPT = re.compile(r'script "(?P<name>.+)", line (?P<line>\d+)(?:, column (?P<column>\d+))?')

@@ -49,6 +49,16 @@ EXAMPLES_SEED = 1
 class ServerTrialRunner(Provision):
     """Runs trials on throw-away clusters of one PostgreSQL."""
 
+    @property
+    def version(self) -> str:
+        """The version of the PostgreSQL that clusters are made of."""
+        return self.binaries.version
+
+    @property
+    def wanted(self) -> str | None:
+        """Which PostgreSQL that is, so that it means the same from any directory; None: the embedded one."""
+        return None if self.binaries.source == "embedded" else str(self.binaries.bin_dir)
+
     def now_s(self) -> float:
         """Return the time of this machine's steady clock, in seconds."""
         return time.monotonic()
@@ -66,7 +76,7 @@ class ServerTrialRunner(Provision):
 
 
 @dataclass(frozen=True)
-class _Evidence:
+class Evidence:
     """What collectors saw in the window."""
 
     observations: tuple[Observation, ...] = ()
@@ -94,7 +104,7 @@ def run_trial(trial: Trial, bench: Provision, listen: Listener = ignore) -> Resu
     provided: Provided | None = None
     treatment: AppliedTreatment | None = None
     measurement: Measurement | None = None
-    evidence, checked = _Evidence(), _Checked()
+    evidence, checked = Evidence(), _Checked()
     try:
         with bench.cluster(trial, log) as provided:
             problems = bench.check(trial.treatment.levels, trial.workload)
@@ -108,7 +118,7 @@ def run_trial(trial: Trial, bench: Provision, listen: Listener = ignore) -> Resu
                     with log.phase("warm up", trial.load.warm_up_s):
                         load.warm_up()
                     treatment.refuse_crash()
-                    collecting = _Collecting(trial, workload, bench.driver)
+                    collecting = Collecting(trial, workload, bench.driver)
                     with collecting.on(cluster, log):
                         with log.phase("measure", trial.load.measure_s):
                             treatment.window_began(collecting.started_unix_s)
@@ -117,19 +127,19 @@ def run_trial(trial: Trial, bench: Provision, listen: Listener = ignore) -> Resu
                     evidence = collecting.evidence(measurement)
                 if trial.is_checked:
                     checked = _check(measurement, workload, bench.driver, provided, log)
-                outcome, reason = _ending(measurement, (*checked.violations, *treatment.failures))
+                outcome, reason = ending(measurement, (*checked.violations, *treatment.failures))
                 is_as_loaded = not workload.changes_data and not checked.is_restarted
                 if outcome is Outcome.MEASURED and is_as_loaded:
                     bench.keep(provided)
             except (ServerDidNotStart, ServerLost, DriverError) as error:
                 outcome = _outcome_of(error, treatment, provided)
-                reason = "; ".join((*treatment.failures, _words(error)))
+                reason = "; ".join((*treatment.failures, error_words(error)))
     except (ScratchDeviceError, DatasetDamaged) as error:
         if isinstance(error, DatasetDamaged):
             bench.discard(error.key)
         outcome = Outcome.INVALID
         failures = treatment.failures if treatment else ()
-        reason = "; ".join((*failures, _words(error)))
+        reason = "; ".join((*failures, error_words(error)))
     return Result(
         trial=trial,
         outcome=outcome,
@@ -162,7 +172,7 @@ def _driving(
     )
 
 
-class _Collecting:
+class Collecting:
     """All collectors of a trial, on a connection of their own."""
 
     def __init__(self, trial: Trial, workload: Workload, driver: Driver) -> None:
@@ -171,7 +181,7 @@ class _Collecting:
         self._turns = Turns(trial.seed) if trial.instrument.collectors == "turns" else None
         self._as_superuser = workload.needs_superuser
         # The same values in all trials, so that plans compare.
-        self._examples = partial(workload.sends, driver, seed=EXAMPLES_SEED)
+        self.examples = partial(workload.sends, driver, seed=EXAMPLES_SEED)
 
     @contextmanager
     def on(self, cluster: Cluster, log: TrialLog) -> Iterator[None]:
@@ -179,29 +189,36 @@ class _Collecting:
 
         The load goes on meanwhile, so that the window does not begin with a pause.
         """
-        with cluster.connect(application_name="pgdrag collectors") as connection:
-            observer = Observer(
-                cluster, connection, self._examples, as_superuser=self._as_superuser
-            )
-            for collector in self._collectors:
-                collector.before(observer)
-            CLOCK.look()
-            self.started_unix_s = CLOCK.unix_s()
-            try:
-                with sampling(self._collectors, observer, self._turns):
-                    yield
-            finally:
-                self._finished_unix_s = CLOCK.unix_s()
-                CLOCK.look()
-                log.warnings.extend(clock_warnings(self.started_unix_s))
-                with log.phase("collect"):
-                    for collector in self._collectors:
-                        collector.after(observer)
-            with log.phase("look closer"):
-                for collector in sorted(self._collectors, key=lambda one: one.ends_server):
-                    collector.afterwards(observer)
+        with (
+            cluster.connect(application_name="pgdrag collectors") as connection,
+            self.through(
+                Observer(cluster, connection, self.examples, as_superuser=self._as_superuser), log
+            ),
+        ):
+            yield
 
-    def evidence(self, measurement: Measurement) -> _Evidence:
+    @contextmanager
+    def through(self, observer: Observer, log: TrialLog) -> Iterator[None]:
+        """Let them look before and after, through an observer of any server."""
+        for collector in self._collectors:
+            collector.before(observer)
+        CLOCK.look()
+        self.started_unix_s = CLOCK.unix_s()
+        try:
+            with sampling(self._collectors, observer, self._turns):
+                yield
+        finally:
+            self._finished_unix_s = CLOCK.unix_s()
+            CLOCK.look()
+            log.warnings.extend(clock_warnings(self.started_unix_s))
+            with log.phase("collect"):
+                for collector in self._collectors:
+                    collector.after(observer)
+        with log.phase("look closer"):
+            for collector in sorted(self._collectors, key=lambda one: one.ends_server):
+                collector.afterwards(observer)
+
+    def evidence(self, measurement: Measurement) -> Evidence:
         """Return what they saw in the window."""
         window = Window(
             measurement.elapsed_s,
@@ -212,7 +229,7 @@ class _Collecting:
         recordings = [one.recordings(window) for one in self._collectors]
         if self._turns is not None:
             recordings.append(self._turns.recordings(window.started_unix_s))
-        return _Evidence(
+        return Evidence(
             tuple(seen for one in self._collectors for seen in one.observations(window)),
             together(recordings),
         )
@@ -323,7 +340,7 @@ def _restart(cluster: Cluster) -> None:
     cluster.start(timeout_s=START_TIMEOUT_S)
 
 
-def _ending(measurement: Measurement, spoilt: tuple[str, ...]) -> tuple[Outcome, str]:
+def ending(measurement: Measurement, spoilt: tuple[str, ...]) -> tuple[Outcome, str]:
     """Return how a trial ended whose window ran, and why it was not simply measured."""
     if spoilt:
         return Outcome.INVALID, "; ".join(spoilt)
@@ -364,6 +381,7 @@ def _said(error: PgdragError) -> list[tuple[str, str | None]]:
     return [(f"{error.message}\n{error.detail or ''}", sqlstate)]
 
 
-def _words(error: PgdragError) -> str:
+def error_words(error: PgdragError) -> str:
+    """Return what an error says, with the last line of what it says further."""
     last = error.detail.strip().splitlines()[-1].strip() if error.detail else ""
     return f"{error.message}: {last}" if last and last not in error.message else error.message

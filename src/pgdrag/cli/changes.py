@@ -108,13 +108,13 @@ def _run(
     *,
     is_seeded: bool = False,
 ) -> int:
-    from pgdrag.cli.study_command import StudyCommand, conditions
+    from pgdrag.cli.study_command import StudyCommand
     from pgdrag.experiment.differences import differences
     from pgdrag.experiment.questions import over_changes
 
     command = StudyCommand.open(options)
     (before, after), problems = command.arms(reference, target)
-    under = conditions(options, [before, after])
+    under = command.conditions([before, after])
     seed = {"seed": command.seed} if is_seeded else {}
     study = over_changes(
         design,
@@ -163,7 +163,7 @@ def boundary(
 
     Also find the knee: the value above which more gains nothing.
     """
-    from pgdrag.cli.study_command import StudyCommand, conditions
+    from pgdrag.cli.study_command import StudyCommand
     from pgdrag.experiment.differences import tried_values
     from pgdrag.experiment.questions import boundary as boundary_study
     from pgdrag.experiment.questions import boundary_values
@@ -172,7 +172,7 @@ def boundary(
     known = command.settings.find(setting)
     values = boundary_values(known, low, high or _largest(known), ratio=ratio)
     (arm,), _ = command.arms(base)
-    study = boundary_study(known, values, arm, conditions(options, [arm]), {})
+    study = boundary_study(known, values, arm, command.conditions([arm]), {})
     return command.run(study, [tried_values(known, values, arm)])
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgdrag.cli.options import Json, Wait
+from pgdrag.cli.options import Json, RestartCommand, Wait
 from pgdrag.cli.plain_output import print_json
 from pgdrag.english import without_controls
-from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, StorageError
+from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, StorageError, UsageError
 
 if TYPE_CHECKING:
     from pgdrag.host.undo import NotedChange, RestoreResult
@@ -50,16 +50,25 @@ def clean(
 
 
 def restore(
+    dsn: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DSN",
+            help="A server whose settings are to be restored, with its password if that is stored nowhere",
+            show_default=False,
+        ),
+    ] = None,
+    restart_command: RestartCommand = None,
     overwrite: Annotated[
         bool,
         typer.Option("--overwrite", help="Also restore values that someone else has changed since"),
     ] = False,
     json: Json = False,
 ) -> int:
-    """Undo what dead pgdrag processes changed on this host.
+    """Undo what dead pgdrag processes changed, here and on servers.
 
-    Changes to the operating system are undone newest first. A transaction that pgdrag prepared on a
-    server to hold its horizon is rolled back.
+    Changes are undone newest first: the operating system's, the settings of servers that --dsn named, databases that
+    pgdrag made there, and transactions that it prepared to hold a horizon.
 
     Exit status: 0 everything is restored, 1 something is left, because someone else has changed it since
     or it could not be restored, 2 another pgdrag is changing this machine now.
@@ -68,6 +77,10 @@ def restore(
     from pgdrag.servers.scratch import Scratch
     from pgdrag.servers.sweep import end_servers, sweep, sweep_devices
 
+    if dsn is not None:
+        _keep_login(dsn, restart_command or "")
+    elif restart_command is not None:
+        raise UsageError("--restart-command requires a server's name")
     try:
         journal = UndoJournal.open() if UndoJournal.has_leftovers() else None
     except PermissionError:
@@ -90,6 +103,15 @@ def restore(
         journal.take_warnings()  # they were among what was printed
     is_whole = all(result.is_settled for _, result in done) and not unreadable
     return EXIT_DONE if is_whole else EXIT_FAILED_CHECK
+
+
+def _keep_login(dsn: str, restart_command: str) -> None:
+    from pgdrag.cli.server_argument import named_server
+    from pgdrag.existing.standing import identifier_of
+    from pgdrag.host.logins import Login, keep_login
+
+    server = named_server(dsn, "pgdrag restore postgresql://me@db1/bench")
+    keep_login(identifier_of(server), Login(server.conninfo(), restart_command))
 
 
 def _mention(sentences: Iterable[str]) -> None:

@@ -90,7 +90,7 @@ def compare(
 
     Trials run in pairs until the answer is certain enough, or --max-pairs is reached.
     """
-    from pgdrag.cli.study_command import StudyCommand, conditions, share_of
+    from pgdrag.cli.study_command import StudyCommand, share_of
     from pgdrag.experiment.differences import differences
     from pgdrag.experiment.questions import comparison, refuse_same
     from pgdrag.experiment.version_defaults import defaults_that_differ
@@ -105,7 +105,7 @@ def compare(
     if common:
         *arms, shared = arms
         arms = [arm.over(shared) for arm in arms]
-    known = [command.runner.server_of(arm.treatment)[1].settings for arm in arms]
+    known = [command.settings_of(arm.treatment) for arm in arms]
     if with_defaults_of is not None:
         shared = _defaults_of(with_defaults_of, command, known)
         arms = [arm.over(shared) for arm in arms]
@@ -115,7 +115,7 @@ def compare(
     found = differences(first, second, command.settings, problems)
     if not allow_identical:
         refuse_same(first, second, found, hint=_SAME_HINT)
-    under = conditions(options, arms)
+    under = command.conditions(arms)
     parameters = {
         "max_pairs": max_pairs,
         "confidence": confidence,
@@ -156,12 +156,12 @@ def calibrate(
     The same server runs against itself. Later comparisons with the same workload and load report this
     noise and use it to predict how many pairs they need.
     """
-    from pgdrag.cli.study_command import StudyCommand, conditions
+    from pgdrag.cli.study_command import StudyCommand
     from pgdrag.experiment.questions import calibration, overhead
 
     command = StudyCommand.open(options)
     (one,), _ = command.arms(arm)
-    under = conditions(options, [one])
+    under = command.conditions([one])
     if collectors:
         return command.run(overhead(one, under, _turns(under, pairs)))
     study = calibration(one, under, {"max_pairs": pairs, "precision": _NEVER})
@@ -176,8 +176,8 @@ def _defaults_of(wanted: str, command: StudyCommand, known: Sequence[SettingsCat
     levels = (server_level(wanted),)
     for problem in command.runner.check(levels):
         raise UsageError(problem.message, hint=problem.hint)
-    _, here = command.runner.server_of(Treatment(wanted, levels))
-    return with_defaults_of(here.settings, known, f"defaults of {wanted}")
+    own = command.settings_of(Treatment(wanted, levels))
+    return with_defaults_of(own, known, f"defaults of {wanted}")
 
 
 def _turns(under: Conditions, blocks: int) -> dict[str, object]:
@@ -202,10 +202,9 @@ def _noise_floor(command: StudyCommand, under: Conditions) -> dict[str, object] 
     from pgdrag.cli.place import open_journal
     from pgdrag.designs.compare.findings import CompareFinding
     from pgdrag.findings.find import find
-    from pgdrag.host.machine import this_host
     from pgdrag.model.run import CALIBRATE
 
-    here = this_host(command.runner.scratch.root)
+    here = command.machine
     for run in open_journal().runs_of(CALIBRATE):
         study = run.study
         is_alike = (run.host, study.workload, study.load) == (here, under.workload, under.load)

@@ -34,7 +34,9 @@ RunName = Annotated[str, typer.Argument(metavar="RUN", help='Run ID, a unique pr
 Scale = Annotated[str | None, typer.Option(metavar="NAME", help="Scale of the experiment (default: its first)")]  # fmt: skip
 Seed = Annotated[int | None, typer.Option(metavar="N", min=0, max=LARGEST_SEED, help="Seed for the order of trials and for transactions (default: random, and shown)")]  # fmt: skip
 Postgres = Annotated[str | None, typer.Option(metavar="WHICH", help="Installed major version such as 15, or a bin directory (default: the embedded 18)")]  # fmt: skip
-AllowChange = Annotated[list[str] | None, typer.Option("--allow-change", metavar="NAME", help="Allow the experiment to change this: a sysctl not known to be harmless, a disk by path, a mount point, or a setting that reaches beyond the server (see docs/reference/configurations.md); repeatable")]  # fmt: skip
+AllowChange = Annotated[list[str] | None, typer.Option("--allow-change", metavar="NAME", help="Allow the experiment to change this: a sysctl not known to be harmless, a disk by path, a mount point, or a setting that reaches beyond the server (see docs/reference/configurations.md); with --dsn: settings, role, restart, database, or a setting that others depend on; repeatable")]  # fmt: skip
+OnServer = Annotated[str | None, typer.Option("--dsn", metavar="DSN", help="Run on this existing server, which is only read and loaded unless --allow-change names what may change: a connection string, URI or database name")]  # fmt: skip
+RestartCommand = Annotated[str | None, typer.Option("--restart-command", metavar="COMMAND", help="With --dsn and --allow-change restart: the command that restarts the server, such as 'pg_ctlcluster 18 main restart'")]  # fmt: skip
 AllowRun = Annotated[bool, typer.Option("--allow-run", help="Allow the experiment to start the programs that it names (--dry-run lists them)")]  # fmt: skip
 Remember = Annotated[bool, typer.Option("--remember", help="Remember this consent for as long as the programs stay the same")]  # fmt: skip
 Profile = Annotated[bool, typer.Option("--profile", help="Profile the server's processors with perf and draw flame graphs")]  # fmt: skip
@@ -64,10 +66,12 @@ class StudyOptions:
     budget: Annotated[str | None, typer.Option(metavar="TIME", help="Maximum duration of the run, such as 2h or 45min (default: no limit)")] = None  # fmt: skip
     check: Annotated[bool, typer.Option("--check/--no-check", help="Check the dataset's consistency after each trial")] = True  # fmt: skip
     profile: Profile = False
+    dsn: OnServer = None
+    restart_command: RestartCommand = None
     allow_change: AllowChange = None
     allow_run: AllowRun = False
     remember: Remember = False
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a long run")] = False
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a long run, nor with --dsn if others seem to use the server")] = False  # fmt: skip
     dry_run: DryRun = False
     wait: Wait = None
     seed: Seed = None

@@ -14,6 +14,7 @@ from pgdrag.experiment.plan import Plan, PlannedTreatment, time_words
 from pgdrag.units import format_bytes
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 NOTHING_RUN = "Nothing was run, because of --dry-run."
@@ -41,17 +42,24 @@ def print_plan(plan: Plan, *, json: bool) -> None:
     if added and not plan.differences:
         out.print(f"\nTreatments ({len(plan.treatments)}):", style="bold")
         out.print(_treatments(plan.treatments))
-    if plan.programs:
-        out.print("\nStarts, by consent:", style="bold")
-        for program in plan.programs:
-            out.print(f"  {program_words(program)}", soft_wrap=True)
+    _print_list(out, "Starts, by consent:", [program_words(x) for x in plan.programs])
+    _print_list(out, "Set on the server, and undone afterwards:", plan.changes)
     out.print()
     for line in summary(plan):
         out.print(line)
     told = left_out_words(plan.differences)
     for note in (note for note in plan.notes if note != told):
         out.print(f"Note: {note}")
+    if plan.refusal:
+        out.print(f"Without --dry-run it would be refused: {plan.refusal}", soft_wrap=True)
     out.print(NOTHING_RUN)
+
+
+def _print_list(out: Console, title: str, lines: Sequence[str]) -> None:
+    if lines:
+        out.print(f"\n{title}", style="bold")
+    for line in lines:
+        out.print(f"  {line}", soft_wrap=True)
 
 
 def trials_words(plan: Plan) -> str:
@@ -66,10 +74,13 @@ def summary(plan: Plan) -> Iterator[str]:
     if plan.order:
         yield plan.order
     yield f"Estimated from {plan.basis}."
-    yield (
-        f"Disk: about {format_bytes(plan.disk_bytes)} in all, snapshots included; "
-        f"{format_bytes(plan.free_bytes)} free."
-    )
+    if plan.free_bytes is not None:
+        yield (
+            f"Disk: about {format_bytes(plan.disk_bytes)} in all, snapshots included; "
+            f"{format_bytes(plan.free_bytes)} free."
+        )
+    elif plan.disk_bytes:
+        yield f"Disk: about {format_bytes(plan.disk_bytes)} on the server."
 
 
 def difference_lines(differences: Sequence[Difference]) -> Iterator[str]:

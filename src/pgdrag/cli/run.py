@@ -11,13 +11,16 @@ from pgdrag.cli.options import (
     LONGEST_BUDGET_S,
     AllowChange,
     AllowRun,
+    Consent,
     DryRun,
     ExperimentName,
     Html,
     Json,
+    OnServer,
     Postgres,
     Profile,
     Remember,
+    RestartCommand,
     RunName,
     Scale,
     Seed,
@@ -27,9 +30,9 @@ from pgdrag.cli.options import (
 from pgdrag.errors import EXIT_DONE, UsageError
 
 if TYPE_CHECKING:
+    from pgdrag.cli.running import Runner
     from pgdrag.experiment import Experiment
     from pgdrag.model import RunRecord, Study
-    from pgdrag.trial import ServerTrialRunner
 
 
 def run(
@@ -50,9 +53,12 @@ def run(
         ),
     ] = None,
     profile: Profile = False,
+    dsn: OnServer = None,
+    restart_command: RestartCommand = None,
     allow_change: AllowChange = None,
     allow_run: AllowRun = False,
     remember: Remember = False,
+    yes: Consent = False,
     dry_run: DryRun = False,
     wait: Wait = None,
     html: Html = None,
@@ -63,6 +69,7 @@ def run(
     Programs that the experiment names are shown and asked about first.
     """
     from pgdrag.cli.consent import agree
+    from pgdrag.cli.existing import ask_to_load, open_existing
     from pgdrag.cli.place import refuse_unwritable, stderr
     from pgdrag.cli.plan import print_plan, trials_words
     from pgdrag.cli.running import begin_and_report, open_runner, planned
@@ -89,13 +96,22 @@ def run(
             allow_run=allow_run,
             remember=remember,
         )
-    runner = open_runner(postgres, allowed)
+    existing = None
+    if dsn is not None:
+        existing = open_existing(dsn, allowed, restart_command, postgres=postgres)
+        study = existing.adapted(study)
+    elif restart_command is not None:
+        raise UsageError("--restart-command requires --dsn")
+    runner = existing or open_runner(postgres, allowed)
     study = on_this_machine(study, runner.here.settings, allowance())
     _refuse_mistakes(loaded, study, runner)
     plan = planned(study, runner)
     if dry_run:
         print_plan(plan, json=json)
         return EXIT_DONE
+    if existing is not None:
+        existing.refuse(study)
+        ask_to_load(existing, is_given=yes)
     stderr().print(trials_words(plan))
     return begin_and_report(study, runner, wait_s=wait, seed=seed, html=html, json=json)
 
@@ -106,9 +122,11 @@ def resume(
         str | None,
         typer.Option(metavar="TIME", help="Total time budget, including time already used"),
     ] = None,
+    dsn: OnServer = None,
     allow_change: AllowChange = None,
     allow_run: AllowRun = False,
     remember: Remember = False,
+    yes: Consent = False,
     dry_run: DryRun = False,
     wait: Wait = None,
     html: Html = None,
@@ -120,6 +138,7 @@ def resume(
     began still holds; a run that another user began needs its own.
     """
     from pgdrag.cli.consent import agree
+    from pgdrag.cli.existing import ask_to_load, resumed
     from pgdrag.cli.place import open_journal, refuse_unwritable, stderr
     from pgdrag.cli.plan import print_plan
     from pgdrag.cli.running import (
@@ -164,22 +183,33 @@ def resume(
         remember=remember,
         run_id=run_id,
     )
-    runner = open_runner(wanted, allowed)
+    place = record.study.place
+    if place is None and dsn is not None:
+        raise UsageError(f"run {run_id} ran on throw-away servers: --dsn does not apply to it")
+    existing = None if place is None else resumed(place, dsn, allowed)
+    runner = existing or open_runner(wanted, allowed)
     _refuse_another_place(record, runner)
     if dry_run:
         left = trials_left(replace(record, results=tuple(kept)))
         print_plan(planned(record.study, runner, left=left, done=kept), json=json)
         return EXIT_DONE
+    if existing is not None:
+        existing.refuse(record.study)
+        ask_to_load(existing, is_given=yes)
     return resume_and_report(run_id, runner, wait_s=wait, budget_s=budget_s, html=html, json=json)
 
 
-def _refuse_mistakes(experiment: Experiment, study: Study, runner: ServerTrialRunner) -> None:
+def _refuse_mistakes(experiment: Experiment, study: Study, runner: Runner) -> None:
     """Refuse an experiment with mistakes; print what is untestable on this server."""
     from pgdrag.cli.place import stderr
+    from pgdrag.existing.runner import ExistingTrialRunner
     from pgdrag.experiment.preflight import check_experiment, first_mistake
 
-    free_bytes = runner.scratch.free_bytes()
-    checked = check_experiment(experiment, [study], runner.here, free_bytes=free_bytes)
+    if isinstance(runner, ExistingTrialRunner):
+        free_bytes, check = 0, runner.check
+    else:
+        free_bytes, check = runner.scratch.free_bytes(), None
+    checked = check_experiment(experiment, [study], runner.here, free_bytes=free_bytes, check=check)
     mistake = first_mistake(checked)
     if mistake is not None:
         raise mistake
@@ -189,15 +219,17 @@ def _refuse_mistakes(experiment: Experiment, study: Study, runner: ServerTrialRu
         stderr().print(f"Corrected: {mend}")
 
 
-def _refuse_another_place(run: RunRecord, runner: ServerTrialRunner) -> None:
+def _refuse_another_place(run: RunRecord, runner: Runner) -> None:
     """Refuse to resume a run under conditions that make its trials incomparable."""
     import pgdrag
     from pgdrag.experiment import shipped_files
 
     here = runner.host(run.study)
+    if run.study.place is not None:  # which server it is, its system identifier has told
+        here = replace(here, file_system=run.host.file_system)
     for what, then, now in (
         ("pgdrag", run.pgdrag_version, pgdrag.__version__),
-        ("PostgreSQL", run.server_version, runner.binaries.version),
+        ("PostgreSQL", run.server_version, runner.version),
         ("the processor", run.host.cpu_model, here.cpu_model),
         ("the number of processors", run.host.cpu_count, here.cpu_count),
         ("the memory", run.host.memory_bytes, here.memory_bytes),

@@ -21,6 +21,7 @@ from pgdrag.cli.place import (
 from pgdrag.cli.progress import showing_progress
 from pgdrag.duration import Experience, took_s
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INCONCLUSIVE, StorageError
+from pgdrag.existing.runner import ExistingTrialRunner
 from pgdrag.experiment.consent import RememberedConsent, run_needs
 from pgdrag.experiment.differences import Difference
 from pgdrag.experiment.plan import Plan, plan_of
@@ -42,6 +43,10 @@ _STATUS = {
 }
 
 
+# On throw-away clusters, or on a server that exists.
+Runner = ServerTrialRunner | ExistingTrialRunner
+
+
 def open_runner(postgres: str | None, allowed: Collection[str]) -> ServerTrialRunner:
     """Return what runs trials, and knows the server's settings; nothing is locked or measured yet."""
     binaries = find_binaries(postgres)
@@ -50,7 +55,7 @@ def open_runner(postgres: str | None, allowed: Collection[str]) -> ServerTrialRu
 
 def planned(
     study: Study,
-    runner: ServerTrialRunner,
+    runner: Runner,
     *,
     differences: Sequence[Difference] = (),
     left: Forecast | None = None,
@@ -66,6 +71,12 @@ def planned(
         UsageError: not a single trial fits into its budget.
     """
     known = open_journal().newest_results(study.workload, runner.host(study))
+    if isinstance(runner, ExistingTrialRunner):
+        taken, free = runner.disk_bytes(study), None
+        changes, refusal = runner.change_lines(study), runner.refusal(study)
+    else:
+        taken, free = disk_bytes(study, runner.here), runner.scratch.free_bytes()
+        changes, refusal = (), ""
     return plan_of(
         study,
         Experience.of(known),
@@ -74,14 +85,16 @@ def planned(
         trials_done=len(done),
         spent_s=sum(map(took_s, done)),
         loading_s=runner.loading_s(study),
-        disk_bytes=disk_bytes(study, runner.here),
-        free_bytes=runner.scratch.free_bytes(),
+        disk_bytes=taken,
+        free_bytes=free,
+        changes=changes,
+        refusal=refusal,
     )
 
 
 def begin_and_report(
     study: Study,
-    runner: ServerTrialRunner,
+    runner: Runner,
     *,
     wait_s: float | None,
     seed: int | None,
@@ -99,21 +112,18 @@ def begin_and_report(
     Raises:
         UsageError: another pgdrag is measuring on this machine.
     """
-    binaries = runner.binaries
     changes = sorted(x for x in runner.here.allowed if not is_program(x))
     study = replace(study, allowed=tuple(changes))
-    # What means the same from any directory.
-    server = None if binaries.source == "embedded" else str(binaries.bin_dir)
     with measuring(wait_s):
         run_id = open_journal().begin_run(
             study,
             runner.host(study),
-            server_wanted=server,
-            server_version=binaries.version,
+            server_wanted=runner.wanted,
+            server_version=runner.version,
             pgdrag_version=pgdrag.__version__,
             seed=random.SystemRandom().getrandbits(31) if seed is None else seed,
         )
-        needed = run_needs(study, server)
+        needed = run_needs(study, runner.wanted)
         # Without a home directory of its own a user is asked again.
         with suppress(StorageError):
             if needed:
@@ -123,7 +133,7 @@ def begin_and_report(
 
 def resume_and_report(
     run_id: str,
-    runner: ServerTrialRunner,
+    runner: Runner,
     *,
     wait_s: float | None,
     budget_s: float | None,
@@ -145,11 +155,12 @@ def resume_and_report(
         return _run_and_report(run_id, runner, html=html, json=json)
 
 
-def _run_and_report(
-    run_id: str, runner: ServerTrialRunner, *, html: Path | None, json: bool
-) -> int:
+def _run_and_report(run_id: str, runner: Runner, *, html: Path | None, json: bool) -> int:
     with showing_progress(stderr()) as listen:
         record = run_experiment(run_id, runner, open_journal(), listen)
+    if isinstance(runner, ExistingTrialRunner):
+        for sentence in runner.undone:
+            stderr().print(sentence, soft_wrap=True)
     return report_run(record, html=html, json=json)
 
 

@@ -13,6 +13,7 @@ from pgdrag.errors import EXIT_DONE, UsageError
 from pgdrag.units import parse_bytes
 
 if TYPE_CHECKING:
+    from pgdrag.cli.study_command import StudyCommand
     from pgdrag.experiment.search_space import SearchSpace
 
 _LEAST_COMMITS = 1  # that must be made within --commit-within
@@ -87,7 +88,7 @@ def search(
 
     Explores many settings at once by short trials, keeps the fewest that make the difference, and proves these on fresh clusters.
     """
-    from pgdrag.cli.study_command import StudyCommand, conditions
+    from pgdrag.cli.study_command import StudyCommand
     from pgdrag.experiment.os_space import os_space
     from pgdrag.experiment.questions import search as search_study
     from pgdrag.experiment.search_space import search_space
@@ -100,7 +101,7 @@ def search(
         )
     command = StudyCommand.open(options)
     (arm,), _ = command.arms(base)
-    under = conditions(options, [arm])
+    under = command.conditions([arm])
     if commit_within is not None:
         within_s = duration_of(commit_within, "--commit-within", least_s=1, most_s=LONGEST_BUDGET_S)
         load = under.load
@@ -113,10 +114,12 @@ def search(
         connections=under.load.connections,
         goal="maximize" if maximize else "minimize",
         only=[name.strip() for name in settings.split(",")] if settings else (),
-        is_reload_only=no_restart,
+        is_reload_only=no_restart or not command.restarts,
         is_unsafe_allowed=allow_unsafe,
     )
+    space = _within_reach(space, command)
     if os:
+        command.refuse_on_existing("--os")
         space += os_space(arm.levels, command.runner.here)
     if list_space:
         _print_space(space, json=options.json)
@@ -132,6 +135,26 @@ def search(
     }
     limits = _limits(memory_ceiling, recovery_within)
     return command.run(search_study(space, arm, under, parameters, limits))
+
+
+def _within_reach(space: SearchSpace, command: StudyCommand) -> SearchSpace:
+    """Leave out what cannot be set on a server that exists, with why; throw-away servers have all of it."""
+    from pgdrag.experiment.search_space import Excluded, SearchSpace
+    from pgdrag.model import Level
+
+    out: dict[str, str] = {}
+    if command.is_existing:
+        for one in space.dimensions:
+            levels = [Level(one.kind, one.name, x) for x in one.values if x != one.start]
+            problems = [x for level in levels for x in command.runner.check([level])]
+            if problems:
+                out[one.name] = problems[0].message
+    kept = tuple(
+        one.model_copy(update={"needs": "", "needs_values": ()}) if one.needs in out else one
+        for one in space.dimensions
+        if one.name not in out
+    )
+    return SearchSpace(kept, (*space.excluded, *(Excluded(*one) for one in out.items())))
 
 
 def _limits(memory_ceiling: str | None, recovery_within: str | None) -> dict[str, float]:

@@ -6,16 +6,19 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from pydantic import ValidationError
 
 from pgdrag.cli.consent import agree, ask, can_answer
+from pgdrag.cli.existing import ask_to_load, open_existing
 from pgdrag.cli.options import LONGEST_BUDGET_S, StudyOptions, duration_of
 from pgdrag.cli.place import refuse_unwritable, stderr
 from pgdrag.cli.plan import difference_lines, print_plan, trials_words
-from pgdrag.cli.running import begin_and_report, open_runner, planned
+from pgdrag.cli.running import Runner, begin_and_report, open_runner, planned
 from pgdrag.errors import EXIT_DONE, UsageError
+from pgdrag.existing.datasets import kinds_there, size_there
+from pgdrag.existing.runner import ExistingTrialRunner
 from pgdrag.experiment import load_experiment
 from pgdrag.experiment.arms import Arm, one_workload, read_arm
 from pgdrag.experiment.consent import NeededConsent, study_programs
@@ -23,11 +26,11 @@ from pgdrag.experiment.differences import Difference
 from pgdrag.experiment.questions import Conditions, conditions_from, conditions_of
 from pgdrag.factors import Phase, Problem, is_of
 from pgdrag.factors.programs import programs_of
-from pgdrag.model import Study
+from pgdrag.host.machine import this_host
+from pgdrag.model import Host, Study, Treatment
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.program import Program
 from pgdrag.servers.settings import SettingsCatalog
-from pgdrag.trial import ServerTrialRunner
 from pgdrag.workloads import all_workloads
 from pgdrag.workloads.scripts import builtin_script, file_script
 from pgdrag.wrong_values import wanted
@@ -44,7 +47,7 @@ class StudyCommand:
     """Where a study is made and run."""
 
     options: StudyOptions
-    runner: ServerTrialRunner
+    runner: Runner
     seed: int
 
     @classmethod
@@ -52,12 +55,65 @@ class StudyCommand:
         """Open the place where a study runs; nothing is locked before the study is complete."""
         refuse_unwritable(options.html)
         seed = random.SystemRandom().getrandbits(31) if options.seed is None else options.seed
-        return cls(options, open_runner(options.postgres, options.allow_change or ()), seed)
+        allowed = options.allow_change or ()
+        if options.dsn is None:
+            if options.restart_command is not None:
+                raise UsageError("--restart-command requires --dsn")
+            return cls(options, open_runner(options.postgres, allowed), seed)
+        runner = open_existing(
+            options.dsn, allowed, options.restart_command, postgres=options.postgres
+        )
+        return cls(options, runner, seed)
 
     @property
     def settings(self) -> SettingsCatalog:
         """The server's settings."""
         return self.runner.here.settings
+
+    def settings_of(self, treatment: Treatment) -> SettingsCatalog:
+        """Return the settings of the server that a treatment names, or of the one there is."""
+        if isinstance(self.runner, ExistingTrialRunner):
+            return self.settings
+        return self.runner.server_of(treatment)[1].settings
+
+    @property
+    def machine(self) -> Host:
+        """Where trials run: what a study's own storage adds is left out."""
+        if isinstance(self.runner, ExistingTrialRunner):
+            return self.runner.host()
+        return this_host(self.runner.scratch.root)
+
+    @property
+    def is_existing(self) -> bool:
+        """Whether trials run on a server that exists."""
+        return isinstance(self.runner, ExistingTrialRunner)
+
+    @property
+    def restarts(self) -> bool:
+        """Whether a trial may begin with a restart of the server."""
+        runner = self.runner
+        return not isinstance(runner, ExistingTrialRunner) or runner.permission.restarts
+
+    def refuse_on_existing(self, option: str) -> None:
+        """Refuse an option that only throw-away servers have.
+
+        Raises:
+            UsageError: the study runs on a server that exists.
+        """
+        if self.is_existing:
+            raise UsageError(f"{option} cannot be combined with --dsn")
+
+    def conditions(self, arms: Sequence[Arm]) -> Conditions:
+        """Return the workload and the load, the same in all trials; on a server that exists, of the dataset there.
+
+        Raises:
+            UsageError: options do not go together, or there is no dataset.
+            ExperimentError: the experiment cannot be read.
+        """
+        options = self.options
+        if isinstance(self.runner, ExistingTrialRunner):
+            options = _of_dataset_there(options, self.runner)
+        return conditions(options, arms)
 
     def arms(self, *texts: str) -> tuple[list[Arm], list[Problem]]:
         """Return the arms that arguments mean, and what this server or machine cannot do of them.
@@ -95,6 +151,8 @@ class StudyCommand:
             The command's exit status.
         """
         options, talk = self.options, stderr()
+        if isinstance(self.runner, ExistingTrialRunner):
+            study = self.runner.adapted(study)
         self._agree(study_programs(study), study.name)
         try:
             plan = planned(study, self.runner, differences=differences)
@@ -105,6 +163,9 @@ class StudyCommand:
         if options.dry_run:
             print_plan(plan, json=options.json)
             return EXIT_DONE
+        if isinstance(self.runner, ExistingTrialRunner):
+            self.runner.refuse(study)
+            ask_to_load(self.runner, is_given=options.yes)
         for note in study.notes:
             talk.print(note)
         for line in difference_lines(differences):
@@ -147,6 +208,31 @@ def share_of(text: str, option: str) -> float:
     return share
 
 
+def _of_dataset_there(options: StudyOptions, runner: ExistingTrialRunner) -> StudyOptions:
+    """Return options with the workload whose dataset is in the server's database, and its size, where nobody has said."""
+    if runner.place.has_own_database or options.experiment is not None:
+        return options
+    kinds, server = all_workloads(), runner.standing.server
+    kind = options.workload and _kind_of(options)
+    if kind is None and not _given(options):
+        there = kinds_there(server)
+        if not there:
+            names = " or ".join(sorted(x for x in kinds if kinds[x].tables))
+            raise UsageError(
+                f"{server.name} has no dataset of {names}",
+                hint="Name the database that has one, run scripts of your own with -f, or let pgdrag make a database "
+                "with --allow-change database; it is dropped afterwards.",
+            )
+        kind = DEFAULT_WORKLOAD if DEFAULT_WORKLOAD in there else there[0]
+    options = replace(options, workload=kind or _kind_of(options))
+    found = kinds[str(options.workload)]
+    size = found.dataset_size
+    if size is None or getattr(options, size.option, None) is not None:
+        return options
+    there_too: dict[str, Any] = {size.option: size_there(server, found)}
+    return replace(options, **there_too)
+
+
 def conditions(options: StudyOptions, arms: Sequence[Arm]) -> Conditions:
     """Return the workload and the load, the same in all trials.
 
@@ -180,24 +266,7 @@ def conditions(options: StudyOptions, arms: Sequence[Arm]) -> Conditions:
 
 
 def _workload(options: StudyOptions) -> tuple[str, dict[str, object]]:
-    known = all_workloads()
-    given = {
-        option: parameter
-        for option, parameter in _parameters().items()
-        if getattr(options, option, None) is not None
-    }
-    kind = options.workload or next(
-        (
-            x
-            for x in (DEFAULT_WORKLOAD, *known)
-            if set(given.values()) <= known[x].model_fields.keys()
-        ),
-        DEFAULT_WORKLOAD,
-    )
-    if kind not in known:
-        raise UsageError(
-            f'there is no workload "{kind}"', hint=f"Workloads: {', '.join(sorted(known))}."
-        )
+    known, given, kind = all_workloads(), _given(options), _kind_of(options)
     for option, parameter in sorted(given.items()):
         if parameter not in known[kind].model_fields:
             raise UsageError(f"--{option.replace('_', '-')} does not apply to workload {kind}")
@@ -213,6 +282,24 @@ def _workload(options: StudyOptions) -> tuple[str, dict[str, object]]:
             builtin_script(name)  # refuses an unknown one
         parameters["scripts"] = [*(options.builtin or ()), *tables]
     return kind, parameters
+
+
+def _given(options: StudyOptions) -> dict[str, str]:
+    """Return each option that was given and sets a parameter of a workload, and the parameter."""
+    known = _parameters().items()
+    return {x: parameter for x, parameter in known if getattr(options, x, None) is not None}
+
+
+def _kind_of(options: StudyOptions) -> str:
+    """Return the workload that options name, or that has the parameters that they set."""
+    known, given = all_workloads(), set(_given(options).values())
+    kinds = (x for x in (DEFAULT_WORKLOAD, *known) if given <= known[x].model_fields.keys())
+    kind = options.workload or next(kinds, DEFAULT_WORKLOAD)
+    if kind not in known:
+        raise UsageError(
+            f'there is no workload "{kind}"', hint=f"Workloads: {', '.join(sorted(known))}."
+        )
+    return kind
 
 
 def _parameters() -> dict[str, str]:

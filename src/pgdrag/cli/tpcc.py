@@ -30,17 +30,6 @@ _UNASKED_BYTES = 10 * 1000**3
 
 app = command_group("Load, check and run TPC-C on an existing server.")
 
-TABLES = (
-    "warehouse",
-    "item",
-    "stock",
-    "district",
-    "customer",
-    "history",
-    "oorder",
-    "new_order",
-    "order_line",
-)
 # TPC-C 3.3.2: the consistency conditions.
 CONDITIONS = {
     "3.3.2.1": "w_ytd of a warehouse is the sum of d_ytd of its districts",
@@ -97,16 +86,17 @@ def load(
     yes: Consent = False,
 ) -> int:
     """Create and load TPC-C's tables, with all keys and constraints."""
-    from pgdrag.bench import drop_tables, existing_tables
+    from pgdrag.bench import drop_tables
     from pgdrag.cli.driving import load_tables
     from pgdrag.cli.place import stderr
     from pgdrag.cli.server_argument import named_server, require_consent
+    from pgdrag.existing.datasets import existing_tables
     from pgdrag.workloads.tpcc import Tpcc
 
     server = named_server(
         dsn, "pgdrag tpcc load postgresql://me@db1/bench --warehouses 10", is_for_driver=True
     )
-    there = existing_tables(server, TABLES)
+    there = existing_tables(server, Tpcc.tables)
     if there and not replace:
         raise UsageError(
             f"{server.name} already has tables of these names: {', '.join(there)}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import Any
 
@@ -92,6 +92,11 @@ class Server:
         """Return what leads to it without passwords, which libpq must then find elsewhere."""
         found = conninfo_to_dict(self._conninfo)
         return make_conninfo(**{x: str(y) for x, y in found.items() if y and x not in _SECRETS})
+
+    def in_database(self, database: str) -> Server:
+        """Return another database of the same server, reached in the same way."""
+        target = replace(self.target, database=database)
+        return replace(self, target=target, _conninfo=self.conninfo(dbname=database))
 
     def connect(self, **keywords: str | int) -> psycopg.Connection:
         """Return a new connection, in autocommit mode.

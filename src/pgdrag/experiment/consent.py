@@ -82,8 +82,14 @@ def study_programs(study: Study) -> tuple[Program, ...]:
 def run_needs(study: Study, server: str | None) -> NeededConsent:
     """Return what resuming a run of a journal needs: programs, including its server's, and changes."""
     own = strange_programs(server)
-    programs = (*study_programs(study), *([own] if own is not None else []))
+    programs = (*study_programs(study), *([own] if own is not None else []), *_restarts(study))
     return NeededConsent(programs, study.allowed)
+
+
+def _restarts(study: Study) -> Iterator[Program]:
+    place = study.place
+    if place is not None and place.restart_command:
+        yield Program(f"restart {place.server}", place.restart_command)
 
 
 class RememberedConsent:

@@ -58,7 +58,7 @@ def differences(
         kind, name = change.factor
         is_setting = is_of(Phase.SETTINGS, kind)
         why = next((lacking[x] for x in (change.after, change.before) if x in lacking), "")
-        if not why and is_setting:
+        if not why and is_setting and settings.is_throw_away:
             why = _why_fixed(change, channel)
         if not why and is_inert(change, settings):
             why = SAME

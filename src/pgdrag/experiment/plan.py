@@ -55,7 +55,9 @@ class Plan:
         budget_s: when the run ends at the latest; None: no limit.
         spent_s: what a run that is to be resumed has spent of that.
         disk_bytes: room that it needs in all, snapshots included.
-        free_bytes: room that there is.
+        free_bytes: room that there is; None: nobody knows.
+        changes: what would be set on a server that exists, and undone afterwards.
+        refusal: why it would be refused there; "".
         programs: that the experiment names and trials start, by consent.
     """
 
@@ -77,9 +79,11 @@ class Plan:
     budget_s: float | None
     spent_s: float
     disk_bytes: int
-    free_bytes: int
+    free_bytes: int | None
     programs: tuple[Program, ...]
     notes: tuple[str, ...]
+    changes: tuple[str, ...] = ()
+    refusal: str = ""
 
 
 def plan_of(
@@ -92,7 +96,9 @@ def plan_of(
     spent_s: float = 0.0,
     loading_s: float,
     disk_bytes: int,
-    free_bytes: int,
+    free_bytes: int | None,
+    changes: tuple[str, ...] = (),
+    refusal: str = "",
 ) -> Plan:
     """Return the plan of a study.
 
@@ -128,6 +134,8 @@ def plan_of(
         free_bytes=free_bytes,
         programs=study_programs(study),
         notes=study.notes,
+        changes=changes,
+        refusal=refusal,
     )
 
 

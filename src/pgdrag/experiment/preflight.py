@@ -5,7 +5,7 @@ Levels are looked at with what a server says of its settings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from pgdrag.factors import Here, Phase, Problem, all_factors, is_of, levels_of
 from pgdrag.factors.treated_workload import workload_of
 from pgdrag.findings.levels import overrides
 from pgdrag.host.allowance import allowance
-from pgdrag.model import Level, Study, Treatment
+from pgdrag.model import Level, Study, Treatment, WorkloadSpec
 from pgdrag.model.design import make_design
 from pgdrag.model.program import Program
 from pgdrag.provision import problems_of, storage_of
@@ -29,6 +29,8 @@ from pgdrag.servers.channel import channel_settings, merge_channel
 from pgdrag.servers.settings import SettingsCatalog
 from pgdrag.servers.storage_spec import StorageSpec
 from pgdrag.units import format_bytes, parse_bytes
+
+Check = Callable[[Sequence[Level], WorkloadSpec], list[Problem]]
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,12 @@ def check_arm(arm: Arm, path: Path, here: Here) -> Checked:
 
 
 def check_experiment(
-    experiment: Experiment, studies: Sequence[Study], here: Here, *, free_bytes: int
+    experiment: Experiment,
+    studies: Sequence[Study],
+    here: Here,
+    *,
+    free_bytes: int,
+    check: Check | None = None,
 ) -> Checked:
     """Return what can be known of an experiment before anything is started.
 
@@ -145,10 +152,14 @@ def check_experiment(
         studies: its scales that are to be checked.
         here: what the server at hand, and the newest, say of their settings.
         free_bytes: what the disk for throw-away clusters has left.
+        check: says which levels of one treatment cannot be had; None: as on throw-away clusters.
     """
+    is_here = check is None
     written = {level for study in studies for level in study.levels}
     levels = sorted(written, key=lambda level: (experiment.location(level)[1], level))
-    problems = sorted(_problems(studies, here), key=lambda problem: levels.index(problem.level))
+    problems = sorted(
+        _problems(studies, here, check), key=lambda problem: levels.index(problem.level)
+    )
     scales = tuple(
         _scale(on_this_machine(study, here.settings, allowance()), here) for study in studies
     )
@@ -165,12 +176,12 @@ def check_experiment(
         mends=tuple(mend.words for mend in experiment.mends),
         notes=(
             *dict.fromkeys(note for study in studies for note in _overrides(study)),
-            *_channel_notes(levels, here.settings.server_version_num),
+            *(_channel_notes(levels, here.settings.server_version_num) if is_here else ()),
             *(
                 f'scale "{x.name}" needs about {format_bytes(x.disk_bytes)} of disk, '
                 f"and {format_bytes(free_bytes)} are free"
                 for x in scales
-                if x.disk_bytes > free_bytes
+                if is_here and x.disk_bytes > free_bytes
             ),
             *(note for study in studies for note in _crowded_storage(study, here)),
         ),
@@ -179,7 +190,7 @@ def check_experiment(
     )
 
 
-def _problems(studies: Sequence[Study], here: Here) -> Iterable[Problem]:
+def _problems(studies: Sequence[Study], here: Here, check: Check | None) -> Iterable[Problem]:
     """Return why levels cannot be had, each once: what one rung's storage allows, another's disk may not."""
     found: dict[Level, Problem] = {}
     for study in studies:
@@ -191,7 +202,12 @@ def _problems(studies: Sequence[Study], here: Here) -> Iterable[Problem]:
             reference.with_levels("", [level]).levels for level in make_design(study).levels
         }
         for together in sorted(treatments):
-            for problem in problems_of(together, replace(here, workload=study.workload)):
+            problems = (
+                problems_of(together, replace(here, workload=study.workload))
+                if check is None
+                else check(together, study.workload)
+            )
+            for problem in problems:
                 found.setdefault(problem.level, problem)
     return found.values()
 

@@ -7,6 +7,7 @@ Standard input is a pipe whose other end only that pgdrag has. Each word ends wi
 
     +KIND=PLACE     what is at stake from now on: see `guardian`
     -KIND=PLACE     what is not any more
+    =TEXT           a line for whoever cleans up, who finds it on standard input: no argument shows it
     end             pgdrag is about to end, and has cleared up itself
 
 The pipe's end without the last word is pgdrag's, however it came.
@@ -31,6 +32,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     parent = int(sys.argv[1])
     stakes: dict[bytes, None] = {}
+    secrets: list[bytes] = []
     held = b""
     while chunk := os.read(0, 1 << 16):
         *words, held = (held + chunk).split(b"\0")
@@ -39,6 +41,8 @@ def main() -> None:
                 os._exit(0)
             if word.startswith(b"+"):
                 stakes[word[1:]] = None
+            elif word.startswith(b"="):
+                secrets.append(word[1:])
             else:
                 stakes.pop(word[1:], None)
     deadline = time.monotonic() + _DEATH_TIMEOUT_S
@@ -46,6 +50,11 @@ def main() -> None:
         if time.monotonic() > deadline:
             os._exit(0)  # it has lost the pipe, but not its life
         time.sleep(0.005)
+    # In memory, however much it is; this process's own input has ended.
+    memory = os.memfd_create("pgdrag")
+    os.write(memory, b"".join(secret + b"\n" for secret in secrets))
+    os.lseek(memory, 0, os.SEEK_SET)
+    os.dup2(memory, 0)
     # Not from the current directory, which may be anybody's; at last, from where this file is.
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
     words = [os.fsencode(package), os.fsencode(sys.argv[1]), *stakes]

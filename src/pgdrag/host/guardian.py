@@ -34,6 +34,7 @@ _lock = threading.Lock()
 _process: subprocess.Popen[bytes] | None = None
 _owner_pid = 0
 _stakes: set[bytes] = set()
+_secrets: dict[str, bytes] = {}
 
 
 def guard(kind: Kind, place: str | Path) -> None:
@@ -43,6 +44,18 @@ def guard(kind: Kind, place: str | Path) -> None:
         kind: "scratch": a scratch directory with clusters and devices; "undo": an undo journal.
     """
     _tell(_stake(kind, place), is_at_stake=True)
+
+
+def entrust(key: str, line: str) -> None:
+    """Have whoever clears up after this process given a line of text, which is on no disk and in no argument.
+
+    Args:
+        key: a later line of the same key replaces an earlier one.
+    """
+    with uninterrupted(), _lock:
+        _forget_another()
+        _secrets[key] = b"=" + line.encode()
+        _say(_secrets[key])
 
 
 @contextlib.contextmanager
@@ -114,14 +127,12 @@ def _stake(kind: Kind, place: str | Path) -> bytes:
 
 
 def _tell(stake: bytes, *, is_at_stake: bool) -> None:
-    global _process, _owner_pid
+    global _process
     if _owner_pid == os.getpid() and (stake in _stakes) is is_at_stake:
         return
     # An interruption in the middle would leave a stake that the guardian was not told.
     with uninterrupted(), _lock:
-        if _owner_pid != os.getpid():  # a forked copy has a guardian of its own, or none
-            _owner_pid, _process = os.getpid(), None
-            _stakes.clear()
+        _forget_another()
         (_stakes.add if is_at_stake else _stakes.discard)(stake)
         if _process is not None and _say((b"+" if is_at_stake else b"-") + stake):
             return
@@ -132,6 +143,17 @@ def _tell(stake: bytes, *, is_at_stake: bool) -> None:
         _process = _start()
         for each in _stakes:
             _say(b"+" + each)
+        for secret in _secrets.values():
+            _say(secret)
+
+
+def _forget_another() -> None:
+    """Leave the guardian of another process alone: a forked copy has one of its own, or none."""
+    global _process, _owner_pid
+    if _owner_pid != os.getpid():
+        _owner_pid, _process = os.getpid(), None
+        _stakes.clear()
+        _secrets.clear()
 
 
 def _start() -> subprocess.Popen[bytes] | None:

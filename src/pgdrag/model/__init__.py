@@ -22,6 +22,7 @@ from pgdrag.model.run import Host, RunRecord, UnderWay
 from pgdrag.model.study import (
     OPERATIONAL_SPEED,
     Claim,
+    ExistingPlace,
     Instrument,
     Rung,
     Source,
@@ -40,6 +41,7 @@ __all__ = [
     "CopyMethod",
     "Counts",
     "DriverCost",
+    "ExistingPlace",
     "Forecast",
     "Host",
     "Instrument",

@@ -34,6 +34,25 @@ class WorkloadSpec:
 
 
 @dataclass(frozen=True)
+class ExistingPlace:
+    """A server that exists, on which a study runs in place of throw-away clusters.
+
+    Attributes:
+        server: what people call it.
+        conninfo: libpq's, never with a password.
+        system_identifier: which its control file has, and no other server but its copies.
+        has_own_database: the workload runs in a database that pgdrag makes there, and drops.
+        restart_command: restarts it; "": it is not restarted.
+    """
+
+    server: str
+    conninfo: str
+    system_identifier: str
+    has_own_database: bool = False
+    restart_command: str = ""
+
+
+@dataclass(frozen=True)
 class Instrument:
     """What observes the trials of a study: the same in all of them, so that ratios are free of its cost.
 
@@ -154,6 +173,7 @@ class Study:
         instrument: what observes its trials.
         claims: what was published of its treatments beside the rates that its rungs carry.
         sources: where those come from that `source` did not publish, by name.
+        place: the server that it runs on, where that is one that exists; None: throw-away clusters.
     """
 
     name: str
@@ -174,6 +194,7 @@ class Study:
     instrument: Instrument = field(default_factory=Instrument)
     claims: tuple[StoredClaim, ...] = ()
     sources: Mapping[str, Source] = field(default_factory=dict)
+    place: ExistingPlace | None = None
 
     def __post_init__(self) -> None:
         if type(self.design_parameters) is DesignParameters:

@@ -130,11 +130,13 @@ class SettingsCatalog:
         server_version_num: as the server says it: 180006 is 18.6.
         settings: by the name in lower case (`fold`).
         libraries: what it can load, as shared_preload_libraries names it; none: not known.
+        is_throw_away: it is a throw-away server, on which pgdrag decides where the log goes and what it says.
     """
 
     server_version_num: int
     settings: Mapping[str, Setting]
     libraries: frozenset[str] = frozenset()
+    is_throw_away: bool = True
 
     @classmethod
     def from_rows(

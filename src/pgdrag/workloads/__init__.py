@@ -86,12 +86,14 @@ class DatasetSize:
         describe: returns a size in a few words: "scale 10".
         option: the command-line option that sets it, such as "pgbench_scale".
         start: its value on the command line, unless given; None: the parameter's default.
+        counted: the table that has a row for each unit of it; "": there is none.
     """
 
     parameter: str
     describe: Callable[[int], str]
     option: str
     start: int | None = None
+    counted: str = ""
 
 
 class Workload(BaseModel, ABC):
@@ -102,6 +104,8 @@ class Workload(BaseModel, ABC):
     name: ClassVar[str]
     summary: ClassVar[str]  # one line for `pgdrag list`
     dataset_size: ClassVar[DatasetSize | None] = None
+    # The tables of its dataset, where all of its kind have the same.
+    tables: ClassVar[tuple[str, ...]] = ()
     # Parameters in which the scales of one experiment cannot differ: their numbers mean another thing.
     alike_at_all_scales: ClassVar[tuple[str, ...]] = ()
     # Parameters that are no levels of treatments: they say what a transaction is, or where files are.
@@ -120,6 +124,11 @@ class Workload(BaseModel, ABC):
     @property
     def changes_data(self) -> bool:
         """Whether its transactions write, so that the next trial needs the dataset as it was loaded."""
+        return True
+
+    @property
+    def uses_dataset(self) -> bool:
+        """Whether its transactions need the tables that `populate` makes; else they have tables of their own."""
         return True
 
     @property

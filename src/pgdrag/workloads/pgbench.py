@@ -71,7 +71,15 @@ class Pgbench(Workload):
     name = "pgbench"
     summary = "pgbench's scripts: tpcb-like, simple-update, select-only, and yours"
     # Scale 1 is too small to measure.
-    dataset_size = DatasetSize("scale", "scale {}".format, "pgbench_scale", start=10)
+    dataset_size = DatasetSize(
+        "scale", "scale {}".format, "pgbench_scale", start=10, counted="pgbench_branches"
+    )
+    tables: ClassVar[tuple[str, ...]] = (
+        "pgbench_accounts",
+        "pgbench_branches",
+        "pgbench_history",
+        "pgbench_tellers",
+    )
     alike_at_all_scales: ClassVar[tuple[str, ...]] = ("statements",)
     alike_in_all_arms: ClassVar[tuple[str, ...]] = ("scripts",)
 
@@ -128,6 +136,11 @@ class Pgbench(Workload):
     def changes_data(self) -> bool:
         """Only scripts that are known to read leave the tables as they were."""
         return any(script.text != builtin_script("select-only").text for script in self.scripts)
+
+    @property
+    def uses_dataset(self) -> bool:
+        """Only built-in scripts are known to need pgbench's tables."""
+        return any(script.is_builtin for script in self.scripts)
 
     @property
     def needs_superuser(self) -> bool:

@@ -44,7 +44,22 @@ class Tpcc(Workload):
     summary = "TPC-C on BenchBase's schema: order entry, five transaction types"
     # One warehouse is too small to measure.
     dataset_size = DatasetSize(
-        "warehouses", lambda size: counted(size, "warehouse"), "warehouses", start=10
+        "warehouses",
+        lambda size: counted(size, "warehouse"),
+        "warehouses",
+        start=10,
+        counted="warehouse",
+    )
+    tables: ClassVar[tuple[str, ...]] = (
+        "warehouse",
+        "item",
+        "stock",
+        "district",
+        "customer",
+        "history",
+        "oorder",
+        "new_order",
+        "order_line",
     )
     alike_at_all_scales: ClassVar[tuple[str, ...]] = ("statements",)
     # The last two decide whether the report may speak of tpmC.

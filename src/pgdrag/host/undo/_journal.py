@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import platformdirs
+
 from pgdrag.english import capital, printable, without_controls
 from pgdrag.errors import StorageError, UsageError
 from pgdrag.host.foreign_files import opened_foreign, read_foreign
@@ -60,7 +62,7 @@ class UndoJournal:
         """Return this host's journal, locked until this process ends; calling it again returns the same.
 
         Args:
-            directory: default $PGDRAG_UNDO, else /var/lib/pgdrag; created if missing.
+            directory: default as of `undo_directory`; created if missing.
 
         Raises:
             UsageError: another pgdrag holds it.
@@ -308,9 +310,15 @@ class UndoJournal:
 
 
 def undo_directory(directory: Path | None = None) -> Path:
-    """Return the journal's directory: `directory`, else $PGDRAG_UNDO, else /var/lib/pgdrag."""
+    """Return the journal's directory: `directory`, else $PGDRAG_UNDO, else /var/lib/pgdrag.
+
+    An ordinary user, who changes servers and no operating system, has one of their own.
+    """
     asked = os.environ.get(UNDO_VARIABLE)
-    return (directory or (Path(asked) if asked else DEFAULT_DIRECTORY)).absolute()
+    if directory is None and not asked:
+        is_root = os.geteuid() == 0
+        return DEFAULT_DIRECTORY if is_root else platformdirs.user_state_path("pgdrag") / "undo"
+    return (directory or Path(asked or "")).absolute()
 
 
 def take_warnings() -> list[str]:
@@ -326,7 +334,7 @@ def close_journals() -> None:
 
 def _changed_by_another(who: str, detail: str) -> UsageError:
     return UsageError(
-        f"another pgdrag ({who}) is changing this machine's operating system",
+        f"another pgdrag ({who}) is changing this machine's operating system or a server",
         detail=detail,
         hint="Wait until it ends, or stop it.",
     )

@@ -1,0 +1,70 @@
+"""Which server that exists does a study run on, and what may change there?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pgdrag.cli.place import open_scratch
+from pgdrag.cli.server_argument import named_server, require_consent
+from pgdrag.errors import UsageError
+from pgdrag.existing.permission import RESTART, Permission
+from pgdrag.existing.runner import ExistingTrialRunner
+from pgdrag.model import ExistingPlace
+from pgdrag.passwords import has_password_in_command
+
+_EXAMPLE = "--dsn postgresql://me@db1/bench"
+
+
+def open_existing(
+    dsn: str, allowed: Collection[str], restart_command: str | None, *, postgres: str | None = None
+) -> ExistingTrialRunner:
+    """Return what runs trials on a server that somebody named; it is only read yet.
+
+    Raises:
+        UsageError: options contradict each other, or the server cannot be understood.
+        ServerLost: it does not answer.
+    """
+    if postgres is not None:
+        raise UsageError("--postgres cannot be combined with --dsn, which names a server that runs")
+    if (RESTART in allowed) is not bool(restart_command):
+        raise UsageError(
+            f"--allow-change {RESTART} and --restart-command require each other",
+            hint="Name the command that restarts the server, such as 'pg_ctlcluster 18 main restart'.",
+        )
+    if has_password_in_command(restart_command or ""):
+        raise UsageError(
+            "the command that restarts the server has a password in it",
+            detail="It is kept in the journal, so that the run can be resumed.",
+            hint="Name a variable or a file that has it.",
+        )
+    # What a dead pgdrag changed there is undone before it is taken for the server's own.
+    scratch = open_scratch()
+    server = named_server(dsn, _EXAMPLE, is_for_driver=True)
+    permission = Permission(frozenset(allowed), restart_command or "")
+    return ExistingTrialRunner.open(server, scratch, permission)
+
+
+def resumed(place: ExistingPlace, dsn: str | None, allowed: Collection[str]) -> ExistingTrialRunner:
+    """Return what goes on with a run where it began: on the same server, and no other.
+
+    Raises:
+        UsageError: another server answers.
+    """
+    command = place.restart_command if RESTART in allowed else None
+    runner = open_existing(dsn or place.conninfo, allowed, command)
+    if runner.standing.system_identifier != place.system_identifier:
+        raise UsageError(
+            f"{runner.standing.server.name} is not the server that the run began on",
+            detail=f"That was {place.server}, system identifier {place.system_identifier}.",
+            hint="Name it with --dsn, or start a new run.",
+        )
+    return runner
+
+
+def ask_to_load(runner: ExistingTrialRunner, *, is_given: bool) -> None:
+    """Ask before a load where others seem to work.
+
+    Raises:
+        UsageError: nobody can be asked, or the answer was no.
+    """
+    require_consent(runner.standing.server, "run the experiment there", is_given=is_given)

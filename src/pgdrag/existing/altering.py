@@ -1,0 +1,302 @@
+"""How does a server that exists get a treatment's settings, and its own back?
+
+For all sessions by ALTER SYSTEM and a reload or a restart; for the load's role in its database alone by ALTER ROLE.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Protocol
+
+import psycopg
+from psycopg import sql
+
+from pgdrag.driver.process import Target
+from pgdrag.english import listed
+from pgdrag.errors import ServerDidNotStart, ServerError, ServerLost, SettingError
+from pgdrag.existing.standing import Standing
+from pgdrag.host.auto_conf import FILE, set_statement
+from pgdrag.host.interrupts import uninterrupted
+from pgdrag.host.logins import Login, keep_login
+from pgdrag.host.process_alive import wait_until
+from pgdrag.host.restarting import run_restart
+from pgdrag.host.undo import NotedChange, RestoreResult, UndoJournal
+from pgdrag.host.undo.altered_role import AlteredRole, read_role_conf, role_statement
+from pgdrag.host.undo.altered_system import RESTART_TIMEOUT_S, AlteredSystem, read_auto_conf
+from pgdrag.host.undo.reaching import reload
+from pgdrag.model import Applied, Level
+from pgdrag.servers.conf import fold
+from pgdrag.units import same_value, with_base_unit
+
+COMES_BACK_S = 120.0
+
+
+class _Written(Protocol):
+    """What is written somewhere: a file, or a role's settings."""
+
+    def value(self, name: str) -> str | None: ...
+
+
+class AlteredSettings(ABC):
+    """Settings of a server, as a run changes them.
+
+    Every value is in the undo journal before it is written. `undo` gives back what was there, as does the guardian.
+
+    Attributes:
+        how: by which means they are set, as a clause.
+        session: the name of the sessions that change something, by which a guardian ends them.
+    """
+
+    how: str
+    _place: ClassVar[str]
+
+    def __init__(self, standing: Standing, restart_command: str = "") -> None:
+        self.session = f"pgdrag changes {secrets.token_hex(8)}"
+        self._standing, self._server = standing, standing.server
+        self._restart_command = restart_command
+        self._noted: NotedChange | None = None
+        # What pgdrag has written, and nobody else should have changed.
+        self._now: dict[str, str | None] = {}
+
+    def apply(self, wanted: Mapping[str, str]) -> None:
+        """Set what is wanted, take back what an earlier treatment set, and have the server use it.
+
+        Raises:
+            SettingError: the server refuses a value.
+            ServerError: somebody else has changed one meanwhile, or the server does not use it.
+            ServerDidNotStart: it refuses to start so; it runs again with its own settings.
+            ServerLost: it does not answer.
+        """
+        # A value that is written and not yet in force must not be forgotten half-way.
+        with uninterrupted():
+            try:
+                with self._server.connect(application_name=self.session) as connection:
+                    self._write(connection, wanted)
+                    self._load(connection)
+            except psycopg.Error as error:
+                text = error.diag.message_primary or str(error).strip().partition("\n")[0]
+                raise ServerLost(f"{self._server.name} refused: {text}") from None
+            self._restart()
+
+    def undo(self) -> RestoreResult | None:
+        """Give the server its own settings back; None: nothing was changed."""
+        noted, self._noted = self._noted, None
+        self._now = {}
+        return None if noted is None else UndoJournal.open().restore(noted)
+
+    @abstractmethod
+    def _read(self, connection: psycopg.Connection) -> _Written:
+        """Return what is written now."""
+
+    @abstractmethod
+    def _first_change(self, written: _Written) -> AlteredSystem | AlteredRole:
+        """Return the change of nothing."""
+
+    @abstractmethod
+    def _statement(self, name: str, value: str | None) -> sql.Composed:
+        """Return what sets a setting, or with None takes it back."""
+
+    def _load(self, connection: psycopg.Connection) -> None:  # noqa: B027 (new sessions have it)
+        """Have the server read what is written."""
+
+    def _restart(self) -> None:  # noqa: B027
+        """Restart the server, where a setting needs that."""
+
+    def _write(self, connection: psycopg.Connection, wanted: Mapping[str, str]) -> None:
+        written = self._read(connection)
+        for name, value in self._now.items():
+            if written.value(name) != value:
+                raise ServerError(
+                    f"somebody else has changed {name} in {self._place} of {self._server.name} during the run",
+                    hint='It is left alone. Settle who changes the server, and go on with "pgdrag resume".',
+                )
+        change = None if self._noted is None else self._noted.change
+        assert change is None or isinstance(change, AlteredSystem | AlteredRole), "none other"
+        goal = {**(change.before if change else {}), **wanted}
+        todo = {name: value for name, value in goal.items() if written.value(name) != value}
+        if not todo:
+            return
+        if change is None:
+            login = Login(self._server.conninfo(), self._restart_command)
+            keep_login(self._standing.system_identifier, login)
+            change = self._first_change(written)
+        self._note(
+            replace(
+                change,
+                before={**{name: written.value(name) for name in todo}, **change.before},
+                written={
+                    **change.written,
+                    **{
+                        name: tuple(dict.fromkeys((*change.written.get(name, ()), value)))
+                        for name, value in todo.items()
+                    },
+                },
+            )
+        )
+        for name, value in todo.items():
+            try:
+                connection.execute(self._statement(name, value))
+            except (psycopg.DataError, psycopg.ProgrammingError) as error:
+                raise SettingError(f"{name} = {value}: {error.diag.message_primary}") from None
+            self._now[name] = value
+
+    def _note(self, change: AlteredSystem | AlteredRole) -> None:
+        journal = UndoJournal.open()
+        if self._noted is None:
+            self._noted = journal.note(change)
+        else:
+            self._noted = journal.settle(self._noted, change)
+
+
+class SystemSettings(AlteredSettings):
+    """The settings of all sessions.
+
+    Args:
+        is_restarted: each `apply` restarts the server, by `restart_command`.
+    """
+
+    _place = FILE
+
+    def __init__(
+        self, standing: Standing, restart_command: str = "", *, is_restarted: bool = False
+    ) -> None:
+        super().__init__(standing, restart_command)
+        self._is_restarted = is_restarted
+        self.how = f"by ALTER SYSTEM and a {'restart' if is_restarted else 'reload'}"
+
+    def _read(self, connection: psycopg.Connection) -> _Written:
+        return read_auto_conf(connection)
+
+    def _first_change(self, written: _Written) -> AlteredSystem:
+        conf = self._standing.conf
+        assert conf is not None, "otherwise there is no ALTER SYSTEM"
+        return AlteredSystem(
+            self._standing.system_identifier,
+            self._server.public_conninfo(),
+            self._server.name,
+            self.session,
+            self._standing.data_directory,
+            before={},
+            order=tuple(conf.values),
+            digest=hashlib.sha256(conf.content).hexdigest(),
+        )
+
+    def _statement(self, name: str, value: str | None) -> sql.Composed:
+        return set_statement(name, value)
+
+    def _load(self, connection: psycopg.Connection) -> None:
+        if not reload(connection):
+            raise ServerError(f"{self._server.name} did not read its configuration again")
+        if refused := connection.execute(_REFUSED).fetchall():
+            words = listed([f"{name} = {value}" for name, value in refused])
+            raise SettingError(f"the server refuses {words}")
+
+    def _restart(self) -> None:
+        if not self._is_restarted:
+            return
+        began = self._began()
+        ran = run_restart(self._restart_command, timeout_s=RESTART_TIMEOUT_S)
+
+        def is_there() -> bool:
+            try:
+                return self._began() != began
+            except ServerLost:
+                return False
+
+        # A command that failed has not left a server that is about to come.
+        if wait_until(is_there, COMES_BACK_S if ran.succeeded else 0.0):
+            return
+        result = self.undo()
+        if result is not None and not result.is_settled:
+            raise ServerError(
+                f"{self._server.name} does not run as before: {result.sentence}",
+                detail=ran.output or None,
+            )
+        if ran.succeeded:
+            raise ServerError(
+                f'"{self._restart_command}" did not restart {self._server.name}',
+                detail=None if result is None else result.sentence,
+            )
+        raise ServerDidNotStart(f"the server did not start: {ran.last_line}")
+
+    def _began(self) -> object:
+        try:
+            with self._server.connect(application_name=self.session) as connection:
+                return connection.execute(_BEGAN).fetchall()
+        except psycopg.Error as error:
+            raise ServerLost(f"{self._server.name} does not answer: {error}") from None
+
+
+class RoleSettings(AlteredSettings):
+    """The settings of the load's role in the load's database; no other session has them.
+
+    Args:
+        load: where the load connects to, and as whom.
+    """
+
+    how = "by ALTER ROLE ... IN DATABASE ... SET, for the load's role alone"
+    _place = "the settings of the load's role"
+
+    def __init__(self, standing: Standing, load: Target) -> None:
+        super().__init__(standing)
+        self._whose = load.user, load.database
+
+    def _read(self, connection: psycopg.Connection) -> _Written:
+        found = read_role_conf(connection, *self._whose)
+        assert found is not None, "the role is connected to the database"
+        return found
+
+    def _first_change(self, written: _Written) -> AlteredRole:
+        return AlteredRole(
+            *self._whose,
+            self._standing.system_identifier,
+            self._server.public_conninfo(),
+            self._server.name,
+            self.session,
+            before={},
+        )
+
+    def _statement(self, name: str, value: str | None) -> sql.Composed:
+        return role_statement(*self._whose, name, value)
+
+
+def read_back(standing: Standing, levels: Sequence[Level], *, how: str) -> list[Applied]:
+    """Return what a new session of the load's role has of each setting.
+
+    Args:
+        how: by which means they were set.
+
+    Raises:
+        ServerLost: the server does not answer.
+    """
+    names = [fold(level.name) for level in levels]
+    with standing.server.connect(application_name="pgdrag read back") as connection:
+        rows = {row[0].lower(): row for row in connection.execute(_READ_BACK, [names])}
+    return [_applied(level, rows.get(fold(level.name)), standing, how) for level in levels]
+
+
+def _applied(level: Level, row: tuple[Any, ...] | None, standing: Standing, how: str) -> Applied:
+    if row is None:
+        return Applied(level, None, "the running server does not show this setting")
+    _, shown, unit, vartype, source = row
+    note = ""
+    if not same_value(level.value, shown, vartype=vartype, unit=unit):
+        note = f"the server runs with another value than it was asked for (source: {source})"
+    own = standing.in_force.get(fold(level.name))
+    default = None if own is None else with_base_unit(own.value, unit)
+    return Applied(level, with_base_unit(shown, unit), note, default, how)
+
+
+_BEGAN = "SELECT pg_catalog.pg_postmaster_start_time()"
+# Those that wait for a restart are in no way refused.
+_REFUSED = """
+SELECT f.name, f.setting FROM pg_catalog.pg_file_settings AS f LEFT JOIN pg_catalog.pg_settings AS s USING (name)
+ WHERE f.error IS NOT NULL AND s.context IS DISTINCT FROM 'postmaster'
+"""
+_READ_BACK = """
+SELECT name, reset_val, unit, vartype, source FROM pg_catalog.pg_settings WHERE lower(name) = ANY (%s)
+"""

@@ -1,0 +1,145 @@
+"""Which dataset does a load find on a server that exists, and what is done to it between trials?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from pgdrag.driver.connection_string import Server
+from pgdrag.english import listed
+from pgdrag.errors import ServerLost, UsageError
+from pgdrag.workloads import Workload, all_workloads
+
+SESSION = "pgdrag upkeep"
+
+
+def existing_tables(server: Server, names: Sequence[str]) -> list[str]:
+    """Return which of these tables are on the server's search path."""
+    with asking_about(server) as connection:
+        rows = connection.execute(_TABLES, (list(names),)).fetchall()
+    return [name for (name,) in rows]
+
+
+def rows_of(server: Server, table: str) -> int | None:
+    """Return how many rows a table has; None if there is no such table."""
+    if not existing_tables(server, (table,)):
+        return None
+    with asking_about(server) as connection:
+        command = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))
+        ((count,),) = connection.execute(command).fetchall()
+    return int(count)
+
+
+def size_there(server: Server, kind: type[Workload]) -> int | None:
+    """Return the size of a workload's dataset in the server's database; None: it is not there."""
+    size = kind.dataset_size
+    return rows_of(server, size.counted) or None if size is not None and size.counted else None
+
+
+def kinds_there(server: Server) -> list[str]:
+    """Return the workloads whose datasets are in the server's database."""
+    kinds = all_workloads().items()
+    return [name for name, kind in kinds if size_there(server, kind) is not None]
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """What is done before each trial, the same for all treatments: nothing restores the dataset.
+
+    Attributes:
+        tables: that are vacuumed.
+        has_checkpoint: a checkpoint is written.
+    """
+
+    tables: tuple[str, ...] = ()
+    has_checkpoint: bool = False
+
+    @property
+    def commands(self) -> tuple[sql.Composed, ...]:
+        """The statements."""
+        vacuums = [sql.SQL("VACUUM {}").format(sql.Identifier(table)) for table in self.tables]
+        return (*vacuums, *([sql.Composed([sql.SQL("CHECKPOINT")])] if self.has_checkpoint else []))
+
+    @property
+    def words(self) -> str:
+        """Return what is done, as a clause: "VACUUM of pgbench_accounts and a CHECKPOINT"."""
+        parts = [f"VACUUM of {listed(self.tables)}"] if self.tables else []
+        return " and ".join(parts + ["a CHECKPOINT"] * self.has_checkpoint) or "nothing"
+
+    def run(self, server: Server) -> None:
+        """Do it.
+
+        Raises:
+            ServerLost: the server refuses one.
+        """
+        with asking_about(server) as connection:
+            for command in self.commands:
+                connection.execute(command)
+
+
+def upkeep_of(server: Server, workload: Workload) -> Upkeep:
+    """Return what this role may do there between the trials of a workload."""
+    return Upkeep(tuple(existing_tables(server, workload.tables)), may_checkpoint(server))
+
+
+def may_checkpoint(server: Server) -> bool:
+    """Whether the role may have the server write a checkpoint."""
+    with asking_about(server) as connection:
+        ((found,),) = connection.execute(_MAY_CHECKPOINT).fetchall()
+    return bool(found)
+
+
+@contextmanager
+def asking_about(server: Server) -> Iterator[psycopg.Connection]:
+    """Yield a session for questions, whose refusals are errors that a person understands.
+
+    Raises:
+        ServerLost: the server refuses, or does not answer.
+    """
+    try:
+        with server.connect(application_name=SESSION) as connection:
+            yield connection
+    except psycopg.Error as error:
+        text = error.diag.message_primary or str(error).strip().splitlines()[0]
+        detail = error.diag.message_detail
+        raise ServerLost(f"{server.name} refused: {text}", detail=detail) from None
+
+
+def require_dataset(server: Server, workload: Workload) -> None:
+    """Refuse a workload whose dataset is not in the database.
+
+    Raises:
+        UsageError: with how to make it.
+    """
+    size = workload.dataset_size
+    if size is None or not size.counted:
+        raise UsageError(
+            f"workload {workload.name} needs a dataset of its own",
+            hint="Let pgdrag make a database for it with --allow-change database; it is dropped afterwards.",
+        )
+    wanted, there = getattr(workload, size.parameter), size_there(server, type(workload))
+    if there is None:
+        raise UsageError(
+            f"{server.name} has no tables of {workload.name}",
+            detail=f"They are {', '.join(workload.tables)}.",
+            hint="Name the database that has them, run scripts of your own with -f, or let pgdrag make a database "
+            "with --allow-change database; it is dropped afterwards.",
+        )
+    if there != wanted:
+        raise UsageError(
+            f"the dataset on {server.name} is {size.describe(there)}, not {size.describe(wanted)}",
+            hint=f"Omit --{size.option.replace('_', '-')}.",
+        )
+
+
+_TABLES = "SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NOT NULL"
+# pg_checkpoint is a role since PostgreSQL 15.
+_MAY_CHECKPOINT = """
+SELECT rolsuper OR EXISTS (
+    SELECT FROM pg_catalog.pg_roles AS r WHERE r.rolname = 'pg_checkpoint' AND pg_catalog.pg_has_role(r.oid, 'USAGE'))
+  FROM pg_catalog.pg_roles WHERE rolname = current_user
+"""

@@ -1,0 +1,91 @@
+"""How does a workload get a database of its own on a server that exists? It is made, loaded, and dropped in the end."""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+import psycopg
+from psycopg import sql
+
+from pgdrag.driver.connection_string import Server
+from pgdrag.driver.contract import Line, ProgressLine
+from pgdrag.driver.process import Driver
+from pgdrag.errors import ServerError
+from pgdrag.existing.standing import Standing
+from pgdrag.host.interrupts import uninterrupted
+from pgdrag.host.logins import Login, keep_login
+from pgdrag.host.undo import NotedChange, RestoreResult, UndoJournal
+from pgdrag.host.undo.created_database import CreatedDatabase
+from pgdrag.model.events import Listener, PhaseStarted, Progress
+from pgdrag.servers.datasets import DATASET_SEED, LOAD_TIMEOUT_S
+from pgdrag.workloads import Loading, Workload
+
+
+class OwnDatabase:
+    """A database that pgdrag has made; it is in the undo journal before it is there.
+
+    Attributes:
+        server: the way to it.
+    """
+
+    def __init__(self, noted: NotedChange, server: Server) -> None:
+        self._noted, self.server = noted, server
+
+    @classmethod
+    def make(cls, standing: Standing, restart_command: str = "") -> OwnDatabase:
+        """Make an empty one.
+
+        Raises:
+            ServerError: the server refuses it.
+        """
+        server, name = standing.server, f"pgdrag_{secrets.token_hex(8)}"
+        change = CreatedDatabase(
+            name,
+            standing.system_identifier,
+            server.public_conninfo(),
+            server.name,
+            f"pgdrag makes {name}",
+        )
+        keep_login(standing.system_identifier, Login(server.conninfo(), restart_command))
+        with uninterrupted():
+            noted = UndoJournal.open().note(change)
+            try:
+                with server.connect(application_name=change.session) as connection:
+                    database = sql.Identifier(name)
+                    connection.execute(sql.SQL("CREATE DATABASE {}").format(database))
+                    comment = sql.SQL("COMMENT ON DATABASE {} IS {}")
+                    connection.execute(comment.format(database, sql.Literal(change.mark)))
+            except psycopg.Error as error:
+                UndoJournal.open().restore(noted)
+                reason = error.diag.message_primary or str(error).strip().splitlines()[0]
+                raise ServerError(
+                    f"could not make a database on {server.name}: {reason}",
+                    hint="Grant the role CREATEDB, or name a database that has the dataset.",
+                ) from None
+        return cls(noted, server.in_database(name))
+
+    def load(self, workload: Workload, driver: Driver, listen: Listener) -> None:
+        """Fill it with a workload's dataset.
+
+        Raises:
+            DriverError: that could not be done.
+        """
+        phase = ""
+
+        def note(line: Line) -> None:
+            nonlocal phase
+            if isinstance(line, ProgressLine):
+                if line.phase != phase:
+                    phase = line.phase
+                    listen(PhaseStarted(f"load {workload.name}: {phase.replace('_', ' ')}"))
+                listen(Progress(line.done, line.total, "rows" if phase == "populate" else "steps"))
+
+        parallelism = min(8, os.cpu_count() or 1)
+        workload.populate(
+            Loading(driver, self.server.target, DATASET_SEED, parallelism, LOAD_TIMEOUT_S, note)
+        )
+
+    def drop(self) -> RestoreResult:
+        """Drop it; a failure is returned, and stays in the undo journal."""
+        return UndoJournal.open().restore(self._noted)

@@ -1,0 +1,315 @@
+"""Runs the trials of a study on a server that exists, and knows beforehand what it would do there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Self
+
+from pgdrag.driver.connection_string import Server
+from pgdrag.driver.process import Driver, find_driver
+from pgdrag.driver.progress import TrialLog
+from pgdrag.errors import ServerLost, UsageError
+from pgdrag.existing.altering import (
+    COMES_BACK_S,
+    AlteredSettings,
+    RoleSettings,
+    SystemSettings,
+    read_back,
+)
+from pgdrag.existing.datasets import Upkeep, require_dataset, upkeep_of
+from pgdrag.existing.own_database import OwnDatabase
+from pgdrag.existing.permission import (
+    DATABASE,
+    Permission,
+    level_problems,
+    refuse_unasked_changes,
+)
+from pgdrag.existing.standing import Standing, look_at
+from pgdrag.existing.trial import run_trial_there
+from pgdrag.factors import Here, Phase, Problem, is_of
+from pgdrag.factors.programs import refuse_without_consent
+from pgdrag.factors.treated_workload import workload_of
+from pgdrag.host.machine import this_host
+from pgdrag.host.process_alive import wait_until
+from pgdrag.host.undo import take_warnings
+from pgdrag.model import (
+    Applied,
+    ExistingPlace,
+    Host,
+    Level,
+    Result,
+    Study,
+    Treatment,
+    Trial,
+    WorkloadSpec,
+)
+from pgdrag.model.events import Listener, PhaseStarted
+from pgdrag.servers.binaries import find_binaries
+from pgdrag.servers.catalog import load_settings_catalog
+from pgdrag.servers.scratch import Scratch
+from pgdrag.workloads import Workload
+
+# At the rate that is assumed of a throw-away server.
+_LOADING_S = 1 / 40e6
+
+
+@dataclass
+class ExistingTrialRunner:
+    """Runs trials on a server that exists.
+
+    Attributes:
+        standing: what the server is, and what it had before anything was changed.
+        here: what is known of it, as a throw-away server's place.
+        permission: what may change there.
+        undone: what was undone when it was closed, and what was not; sentences.
+    """
+
+    standing: Standing
+    here: Here
+    driver: Driver
+    permission: Permission
+    _settings: AlteredSettings | None = None
+    _own: OwnDatabase | None = None
+    _upkeep: Upkeep = field(default_factory=Upkeep)
+    undone: list[str] = field(default_factory=list)
+
+    @classmethod
+    def open(cls, server: Server, scratch: Scratch, permission: Permission) -> Self:
+        """Return what runs trials on a server; it is only read.
+
+        Raises:
+            UsageError: nothing may be changed there, by what it is.
+            ServerLost: it does not answer.
+        """
+        standing = look_at(server)
+        here = Here(
+            settings=standing.settings,
+            newest_settings=load_settings_catalog(find_binaries(None), scratch),
+            scratch_root=scratch.root,
+            allowed=permission.allowed,
+        )
+        return cls(standing, here, Driver(find_driver()), permission)
+
+    @property
+    def version(self) -> str:
+        """The server's version."""
+        return self.standing.server.version
+
+    @property
+    def wanted(self) -> str | None:
+        """Which of pgdrag's own servers it is: none."""
+        return None
+
+    @property
+    def place(self) -> ExistingPlace:
+        """The server, as a study keeps it."""
+        server = self.standing.server
+        return ExistingPlace(
+            server.name,
+            server.public_conninfo(),
+            self.standing.system_identifier,
+            DATABASE in self.permission.allowed,
+            self.permission.restart_command,
+        )
+
+    def now_s(self) -> float:
+        """Return the time of this machine's steady clock, in seconds."""
+        return time.monotonic()
+
+    def allow(self, names: Iterable[str]) -> None:
+        """Let trials also do this: see `Here.allowed`."""
+        self.here = replace(self.here, allowed=self.here.allowed.union(names))
+
+    def check(self, levels: Sequence[Level], workload: WorkloadSpec | None = None) -> list[Problem]:
+        """Return which levels of one treatment are out of reach there, and why."""
+        here = replace(self.here, workload=workload)
+        return level_problems(levels, here, self.standing, self.permission)
+
+    def changes(self, study: Study) -> list[Level]:
+        """Return what a study sets on the server."""
+        of_settings = [level for level in study.levels if is_of(Phase.SETTINGS, level.kind)]
+        refused = {problem.level for problem in self.check(of_settings)}
+        return [level for level in of_settings if level not in refused]
+
+    def change_lines(self, study: Study) -> tuple[str, ...]:
+        """Return what a study sets on the server, a line for each setting: with its value there, and when it is in force."""
+        values: dict[str, list[str]] = {}
+        for level in self.changes(study):
+            values.setdefault(level.name, []).append(level.shown)
+        return tuple(f"{name}: {self._now(name)} -> {', '.join(x)}" for name, x in values.items())
+
+    def _now(self, name: str) -> str:
+        setting = self.standing.settings.find(name)
+        when = "restart" if setting.context == "postmaster" else "reload"
+        return f"{setting.readable(setting.boot_value or '')} (by a {when})"
+
+    def refusal(self, study: Study) -> str:
+        """Return why a study would be refused, in one line; "": it would not."""
+        try:
+            self.refuse(study)
+        except UsageError as error:
+            return f"{error.message}. {error.hint or ''}".rstrip()
+        return ""
+
+    def refuse(self, study: Study) -> None:
+        """Refuse a study that nobody has allowed, or that this server is not for; nothing is changed.
+
+        Raises:
+            UsageError: with what would be changed, or what stands in the way.
+        """
+        standing, server = self.standing, self.standing.server
+        changes = self.changes(study)
+        refuse_unasked_changes(changes, server.name, self.permission)
+        if standing.is_standby:
+            raise UsageError(
+                f"{server.name} is a standby, on which nothing can be written",
+                hint="Name the primary, or a copy that has been promoted.",
+            )
+        if standing.is_pooled:
+            raise UsageError(
+                f"{server.name} is reached through a connection pooler",
+                detail="Its sessions are older than a change of settings, and others share them.",
+                hint="Name the server itself, not its pooler.",
+            )
+        if changes and standing.no_loading and not self.permission.by_role(standing):
+            raise UsageError(
+                f"cannot let {server.name} read its configuration again: {standing.no_loading}",
+                detail="A reload would put in force what is not pgdrag's.",
+                hint="Have it loaded or taken back by whoever wrote it.",
+            )
+        if self._needs_restart(changes) and not standing.data_directory:
+            raise UsageError(
+                f"cannot restart {server.name}: its data directory cannot be written to from here",
+                detail="If the server does not start with a value, pgdrag takes it back in postgresql.auto.conf.",
+                hint="Run pgdrag on the server's machine, as the user that it runs as or as root.",
+            )
+        if not self.place.has_own_database:
+            for rung in study.rungs:
+                self._require_dataset(workload_of(study.workload, rung.treatment))
+
+    def prepare(self, study: Study, listen: Listener) -> None:
+        """Make the workload's own database where that is allowed; else see that the dataset is there.
+
+        Raises:
+            UsageError: the study is refused.
+        """
+        self.refuse(study)
+        changes = self.changes(study)
+        workload = workload_of(study.workload, study.rungs[0].treatment)
+        refuse_without_consent(workload.programs(), self.here.allowed)
+        if self.place.has_own_database and self._own is None:
+            listen(PhaseStarted("make a database"))
+            self._own = OwnDatabase.make(self.standing, self.permission.restart_command)
+            self._own.load(workload, self.driver, listen)
+        self._upkeep = upkeep_of(self.server, workload)
+        if changes and self._settings is None:
+            self._settings = self._altered(changes)
+
+    @property
+    def server(self) -> Server:
+        """The way to the load's database."""
+        return self.standing.server if self._own is None else self._own.server
+
+    def loading_s(self, study: Study) -> float:
+        """Return how long it takes to load the dataset, in seconds."""
+        return _LOADING_S * self.disk_bytes(study)
+
+    def disk_bytes(self, study: Study) -> int:
+        """Return how much room the study takes there, as far as it is known."""
+        if not self.place.has_own_database:
+            return 0
+        return workload_of(study.workload, Treatment("")).dataset_bytes()
+
+    def free_bytes(self) -> int | None:
+        """Return how much room there is: nobody knows."""
+        return None
+
+    def host(self, study: Study | None = None) -> Host:
+        """Return the machine of the load, with the server in place of its file system."""
+        return replace(this_host(Path.cwd()), file_system=self.standing.server.name)
+
+    def adapted(self, study: Study) -> Study:
+        """Return a study as it is run there: it says where, and its data is not checked, as no trial restores it."""
+        notes = (*study.notes, *self.notes(study))
+        return replace(study, place=self.place, notes=notes, is_checked=False)
+
+    def notes(self, study: Study) -> tuple[str, ...]:
+        """Return what every result must say: sentences."""
+        server = self.standing.server
+        if self.place.has_own_database:
+            where = "a database that pgdrag made"
+            upkeep = "VACUUM of its tables, and a CHECKPOINT where the role may"
+        else:
+            where = "the dataset that is there"
+            upkeep = upkeep_of(server, workload_of(study.workload, Treatment(""))).words
+        found = [
+            f"This ran on an existing server, {server.name}, as it is, on {where}: caches are warm, nothing is "
+            "restored between trials, so the dataset grows and ages, and others may have been at work.",
+            f"Before each trial, alike in all: {upkeep}.",
+        ]
+        changes = self.changes(study)
+        if changes:
+            how = self._altered(changes).how
+            found.append(
+                f"Settings were set {how}; what a treatment does not set has the server's own value."
+            )
+        if not server.is_local:
+            found.append("The load came from another machine: latencies include the network.")
+        if server.is_encrypted:
+            found.append("Sessions use TLS; latencies include its cost.")
+        return tuple(found)
+
+    def run(self, trial: Trial, listen: Listener) -> Result:
+        """Run one trial; whatever the treatment does to the server is an outcome, not an error."""
+        result = run_trial_there(trial, self, listen)
+        return replace(result, warnings=(*result.warnings, *take_warnings()))
+
+    def apply(self, levels: Sequence[Level], log: TrialLog) -> list[Applied]:
+        """Put settings in force, and return what the server has of them."""
+        # After a crash under the trial before, the server is still recovering.
+        wait_until(self._answers, COMES_BACK_S)
+        if self._settings is None:
+            return []
+        with log.phase("apply settings"):
+            self._settings.apply({level.name: level.value for level in levels})
+        there = replace(self.standing, server=self.server)
+        return read_back(there, levels, how=self._settings.how)
+
+    def keep_up(self, log: TrialLog) -> None:
+        """Do what is done before each trial."""
+        with log.phase("upkeep"):
+            self._upkeep.run(self.server)
+
+    def close(self) -> None:
+        """Give the server its own settings back, and drop what was made; what fails stays in the undo journal."""
+        own, self._own = self._own, None
+        settings, self._settings = self._settings, None
+        results = [
+            settings.undo() if settings is not None else None,
+            own.drop() if own is not None else None,
+        ]
+        self.undone += [result.sentence for result in results if result is not None]
+
+    def _answers(self) -> bool:
+        try:
+            self.server.connect(application_name="pgdrag").close()
+        except ServerLost:
+            return False
+        return True
+
+    def _altered(self, changes: Iterable[Level]) -> AlteredSettings:
+        if self.permission.by_role(self.standing):
+            return RoleSettings(self.standing, self.server.target)
+        command, is_restarted = self.permission.restart_command, self._needs_restart(changes)
+        return SystemSettings(self.standing, command, is_restarted=is_restarted)
+
+    def _needs_restart(self, changes: Iterable[Level]) -> bool:
+        find = self.standing.settings.find
+        return any(find(level.name).context == "postmaster" for level in changes)
+
+    def _require_dataset(self, workload: Workload) -> None:
+        if workload.uses_dataset:
+            require_dataset(self.standing.server, workload)

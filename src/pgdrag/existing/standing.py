@@ -1,0 +1,216 @@
+"""What is this server, what may this role do there, and what else must be known before anything is changed?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psycopg
+
+from pgdrag.driver.connection_string import Server
+from pgdrag.errors import ServerLost
+from pgdrag.host.auto_conf import FILE, AutoConf
+from pgdrag.host.undo.altered_system import is_cluster, read_auto_conf
+from pgdrag.servers.settings import CATALOG_SQL, LIBRARIES_SQL, SettingsCatalog
+
+# Roles that only these services have; their customers' superusers are none.
+_SERVICES = {
+    "rds_superuser": "Amazon RDS",
+    "cloudsqlsuperuser": "Google Cloud SQL",
+    "alloydbsuperuser": "Google AlloyDB",
+    "azure_pg_admin": "Azure Database for PostgreSQL",
+}
+
+
+@dataclass(frozen=True)
+class InForce:
+    """A setting of a session like those of the load.
+
+    Attributes:
+        value: as pg_settings shows it.
+        source: where it comes from, in the server's words: "default", "configuration file", "command line" ….
+        is_waiting: the server must be restarted for the value that is written.
+    """
+
+    value: str
+    source: str
+    is_waiting: bool
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A server and the role that pgdrag has there.
+
+    Attributes:
+        server: how it is reached.
+        system_identifier: which no other cluster has, but for its copies and standbys.
+        is_superuser: the role is one.
+        is_pooled: something stands between, which gives a session to whoever asks.
+        service: whose managed service it is; "".
+        data_directory: where it is, if it is on this machine and this user may write there; else "".
+        conf: the postgresql.auto.conf; None: the role may not read it.
+        no_altering: why there is no ALTER SYSTEM, as a clause; "".
+        no_loading: why the server must not read its configuration again, as a clause; "".
+        settings: what it says of its settings; as their defaults, the values that they have there.
+        in_force: by name in lower case.
+        grants: settings that only superusers change, and that this role may.
+    """
+
+    server: Server
+    system_identifier: str
+    version_num: int
+    is_superuser: bool
+    is_standby: bool
+    is_pooled: bool
+    service: str
+    data_directory: str
+    conf: AutoConf | None
+    no_altering: str
+    no_loading: str
+    settings: SettingsCatalog
+    in_force: Mapping[str, InForce]
+    grants: frozenset[str] = frozenset()
+
+
+def look_at(server: Server) -> Standing:
+    """Return what a server says of itself; it is only read.
+
+    Raises:
+        ServerLost: it does not answer, or refuses.
+    """
+    try:
+        with server.connect() as connection:
+            return _looked_at(server, connection)
+    except psycopg.Error as error:
+        text = error.diag.message_primary or str(error).strip().splitlines()[0]
+        raise ServerLost(f"{server.name} refused: {text}") from None
+
+
+def identifier_of(server: Server) -> str:
+    """Return the server's system identifier, which no other cluster has, but for its copies and standbys.
+
+    Raises:
+        ServerLost: it does not answer, or refuses.
+    """
+    return look_at(server).system_identifier
+
+
+def settings_in_force(connection: psycopg.Connection) -> dict[str, InForce]:
+    """Return the settings of a new session, by name in lower case."""
+    rows = connection.execute(_IN_FORCE).fetchall()
+    return {
+        name.lower(): InForce(value or "", source, waits) for name, value, source, waits in rows
+    }
+
+
+def _looked_at(server: Server, connection: psycopg.Connection) -> Standing:
+    ((identifier, is_standby, is_superuser, pid, directory),) = connection.execute(_WHO).fetchall()
+    roles = {name for (name,) in connection.execute(_ROLES, [list(_SERVICES)])}
+    service = next((words for name, words in _SERVICES.items() if name in roles), "")
+    in_force = settings_in_force(connection)
+    conf = None
+    with suppress(psycopg.errors.InsufficientPrivilege):
+        conf = read_auto_conf(connection)
+    is_pooled = pid != connection.info.backend_pid
+    return Standing(
+        server=server,
+        system_identifier=identifier,
+        version_num=connection.info.server_version,
+        is_superuser=is_superuser,
+        is_standby=is_standby,
+        is_pooled=is_pooled,
+        service=service,
+        data_directory=_directory_here(directory, identifier) if server.is_local else "",
+        conf=conf,
+        no_altering=_why_no_altering(service, in_force, conf, is_superuser=is_superuser),
+        no_loading=_why_no_loading(connection) if is_superuser else "",
+        settings=_catalog(connection, in_force, is_superuser=is_superuser),
+        in_force=in_force,
+        grants=_grants(connection),
+    )
+
+
+def _why_no_altering(
+    service: str, in_force: Mapping[str, InForce], conf: AutoConf | None, *, is_superuser: bool
+) -> str:
+    if service:
+        return f"{service} has no ALTER SYSTEM"
+    if not is_superuser or conf is None:
+        return "ALTER SYSTEM is for superusers"
+    allowed = in_force.get("allow_alter_system")
+    if allowed is not None and allowed.value == "off":
+        return "allow_alter_system is off there"
+    if not conf.is_plain:
+        return f"ALTER SYSTEM would remove comments that somebody has written into {FILE}"
+    return ""
+
+
+def _why_no_loading(connection: psycopg.Connection) -> str:
+    """Return whether others have changed a file that the server has not read since, which a reload would put in force."""
+    errors = [f"{file}, line {line}" for file, line in connection.execute(_ERRORS)]
+    if errors:
+        return f"its configuration has errors ({'; '.join(errors)})"
+    changed = [name for (name,) in connection.execute(_CHANGED)]
+    if changed:
+        return f"its files have changes that it has not loaded ({', '.join(changed)})"
+    return ""
+
+
+def _catalog(
+    connection: psycopg.Connection, in_force: Mapping[str, InForce], *, is_superuser: bool
+) -> SettingsCatalog:
+    rows = connection.execute(CATALOG_SQL).fetchall()
+    libraries: list[str] = []
+    if is_superuser:
+        with suppress(psycopg.Error):
+            libraries = [name for (name,) in connection.execute(LIBRARIES_SQL)]
+    catalog = SettingsCatalog.from_rows(connection.info.server_version, rows, libraries)
+    own = {
+        name: replace(one, boot_value=in_force[name].value) if name in in_force else one
+        for name, one in catalog.settings.items()
+    }
+    return replace(catalog, settings=own, is_throw_away=False)
+
+
+def _grants(connection: psycopg.Connection) -> frozenset[str]:
+    if connection.info.server_version < _GRANTS_SINCE:
+        return frozenset()
+    return frozenset(name for (name,) in connection.execute(_GRANTS))
+
+
+def _directory_here(directory: str | None, identifier: str) -> str:
+    """Return the data directory, where it is this server's and this user may write to it."""
+    if not directory or not is_cluster(directory, identifier):
+        return ""
+    owner = Path(directory).stat().st_uid
+    return directory if os.geteuid() in (0, owner) else ""
+
+
+_WHO = """
+SELECT (SELECT system_identifier::text FROM pg_catalog.pg_control_system()), pg_catalog.pg_is_in_recovery(),
+       (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user), pg_catalog.pg_backend_pid(),
+       (SELECT setting FROM pg_catalog.pg_settings WHERE name = 'data_directory')
+"""
+_GRANTS_SINCE = 150000
+_GRANTS = """
+SELECT name FROM pg_catalog.pg_settings
+ WHERE context = 'superuser' AND pg_catalog.has_parameter_privilege(name, 'SET')
+"""
+_ROLES = "SELECT rolname FROM pg_catalog.pg_roles WHERE rolname = ANY (%s)"
+# A session begins with `reset_val`; what pgdrag itself asked for is not the load's.
+_IN_FORCE = """
+SELECT name, reset_val, source, pending_restart FROM pg_catalog.pg_settings
+"""
+_ERRORS = """
+SELECT sourcefile, sourceline FROM pg_catalog.pg_file_settings WHERE error IS NOT NULL
+   AND error <> 'setting could not be applied'
+"""
+# As texts the two need not be alike (8MB, 1024): whether a line is new since the server read the file, its time tells.
+_CHANGED = """
+SELECT DISTINCT sourcefile FROM pg_catalog.pg_file_settings
+ WHERE (pg_catalog.pg_stat_file(sourcefile)).modification > pg_catalog.pg_conf_load_time()
+ ORDER BY 1
+"""

@@ -1,0 +1,124 @@
+"""One trial on a server that exists, as one readable function.
+
+settings by ALTER SYSTEM → reload, or restart → read back → upkeep → warm up → measure → collect
+
+Nothing is restored: the dataset grows, caches stay warm, and others may be at work. All arms share that alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from pgdrag.collectors import Observer
+from pgdrag.driver.connection_string import Server
+from pgdrag.driver.progress import TrialLog, throughput
+from pgdrag.errors import DriverError, PgdragError, ServerDidNotStart, ServerLost, SettingError
+from pgdrag.factors import Phase, is_of
+from pgdrag.factors.treated_workload import workload_of
+from pgdrag.host.clock import CLOCK
+from pgdrag.live.server import ExistingServer
+from pgdrag.model import Applied, Measurement, Outcome, Recordings, Result, Trial
+from pgdrag.model.events import Listener
+from pgdrag.trial import Collecting, Evidence, ending, error_words
+
+if TYPE_CHECKING:
+    from pgdrag.existing.runner import ExistingTrialRunner
+
+
+def run_trial_there(trial: Trial, bench: ExistingTrialRunner, listen: Listener) -> Result:
+    """Run one trial on a server that exists, and return its result."""
+    started_unix_s = CLOCK.unix_s()
+    log = TrialLog(listen)
+    workload = workload_of(trial.workload, trial.treatment)
+    problems = {x.level: x for x in bench.check(trial.treatment.levels, trial.workload)}
+    applied = [Applied(x.level, None, x.message) for x in problems.values()]
+    levels = [x for x in trial.treatment.levels if x not in problems]
+    measurement: Measurement | None = None
+    evidence = Evidence()
+    life: object = None
+    try:
+        applied += bench.apply([x for x in levels if is_of(Phase.SETTINGS, x.kind)], log)
+        bench.keep_up(log)
+        life = _life(bench.server)
+        with workload.driving(
+            bench.driver,
+            bench.server.target,
+            trial.load,
+            seed=trial.seed,
+            listen=throughput(listen),
+        ) as load:
+            with log.phase("warm up", trial.load.warm_up_s):
+                load.warm_up()
+            collecting = Collecting(trial, workload, bench.driver)
+            with (
+                _through(collecting, bench.server, log),
+                log.phase("measure", trial.load.measure_s),
+            ):
+                measurement = load.measure()
+            evidence = collecting.evidence(measurement)
+        if _life(bench.server) != life:
+            raise ServerLost("the server was restarted under the load")
+        outcome, reason = ending(measurement, ())
+    except SettingError as error:
+        outcome, reason = Outcome.UNTESTABLE, error.message
+    except ServerDidNotStart as error:
+        outcome, reason = Outcome.DID_NOT_START, error_words(error)
+    except (ServerLost, DriverError) as error:
+        outcome, reason = _outcome_of(error, bench.server, life), error_words(error)
+    return Result(
+        trial=trial,
+        outcome=outcome,
+        started_unix_s=started_unix_s,
+        reason=reason,
+        server_version=bench.version,
+        applied=tuple(applied),
+        measurement=measurement,
+        evidence=evidence.observations,
+        warnings=tuple(log.warnings),
+        phases_s=log.phases_s,
+        recordings=evidence.recordings if measurement else Recordings(),
+    )
+
+
+@contextmanager
+def _through(collecting: Collecting, server: Server, log: TrialLog) -> Iterator[None]:
+    """Let the collectors look, through a session of their own."""
+    with server.connect(application_name="pgdrag collectors") as connection:
+        there = ExistingServer(server, connection)
+        with collecting.through(Observer(there, connection, collecting.examples), log):
+            yield
+
+
+def _outcome_of(error: PgdragError, server: Server, life: object) -> Outcome:
+    """Return how a trial ended that an error broke off."""
+    try:
+        if life is not None and _life(server) != life:
+            return Outcome.CRASHED
+    except ServerLost:
+        return Outcome.CRASHED if life is not None and server.is_local else Outcome.INVALID
+    is_refusal = isinstance(error, DriverError) and error.is_servers
+    return Outcome.STALLED if is_refusal else Outcome.INVALID
+
+
+def _life(server: Server) -> object:
+    """Return what no two lives of a server have alike: a crash of one process begins a new one.
+
+    Raises:
+        ServerLost: it does not answer.
+    """
+    try:
+        with server.connect(application_name="pgdrag") as connection:
+            return connection.execute(_LIFE).fetchall()
+    except psycopg.Error as error:
+        raise ServerLost(f"{server.name} refused: {error.diag.message_primary}") from None
+
+
+# After a crash of a session all other processes are new, but the first one is not. Some roles see no others' times.
+_LIFE = """
+SELECT pg_catalog.pg_postmaster_start_time(),
+       (SELECT backend_start FROM pg_catalog.pg_stat_activity WHERE backend_type = 'checkpointer')
+"""

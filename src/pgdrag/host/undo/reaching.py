@@ -1,0 +1,131 @@
+"""How does an undo reach somebody's server, and is it still the one that was changed?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+
+from pgdrag.host.logins import login_of
+from pgdrag.host.process_alive import wait_until
+from pgdrag.host.undo import RestoreResult
+
+CONNECT_TIMEOUT_S = 10
+# As long as a server takes that starts or shuts down just now.
+PATIENCE_S = 60.0
+RELOAD_TIMEOUT_S = 10.0
+_STATEMENT_TIMEOUT = "SET statement_timeout = '30s'"
+_AGAIN_S = 0.1
+_ENDS_WITHIN_S = 10.0
+# Starting up, shutting down, or in the middle of a crash restart.
+_SOON = ("57P03", "57P01", "57P02")
+_WHICH = """
+SELECT system_identifier::text, pg_catalog.pg_is_in_recovery() FROM pg_catalog.pg_control_system()
+"""
+
+
+class Unreachable(Exception):
+    """Nobody answers there: the words say why."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words)
+        self.words = words
+
+
+class AnotherServer(Exception):
+    """Somebody answers there, but it is another server than the one that was changed, or a standby."""
+
+
+@contextmanager
+def undoing(
+    system_identifier: str, conninfo: str, *, is_starting: bool = False
+) -> Iterator[psycopg.Connection]:
+    """Connect to a server that was changed, as its login says, in autocommit mode.
+
+    Args:
+        system_identifier: of the server, as its cluster's control file has it.
+        conninfo: how it was reached, without a password, for whoever knows no more.
+        is_starting: it is there soon, so that nobody's answer is waited for.
+
+    Raises:
+        Unreachable: nobody answers, or nobody lets pgdrag in.
+        AnotherServer: it is not that server any more.
+        psycopg.Error: whatever goes wrong within the block.
+    """
+    login = login_of(system_identifier)
+    conninfo = conninfo if login is None else login.conninfo
+    with _connected(conninfo, is_starting=is_starting) as connection:
+        connection.execute(_STATEMENT_TIMEOUT)
+        ((found, is_standby),) = connection.execute(_WHICH).fetchall()
+        if found != system_identifier:
+            raise AnotherServer(f"another server answers there (system identifier {found})")
+        if is_standby:
+            raise AnotherServer("it is a standby now")
+        yield connection
+
+
+def end_sessions(connection: psycopg.Connection, name: str) -> None:
+    """End sessions of a dead process, which may be in the middle of a change, and wait for their end."""
+
+    def are_gone() -> bool:
+        return not connection.execute(_END, [name]).fetchall()
+
+    wait_until(are_gone, _ENDS_WITHIN_S)
+
+
+def reload(connection: psycopg.Connection) -> bool:
+    """Let a server read its configuration again, and wait until it has; False: it takes too long."""
+    ((before,),) = connection.execute("SELECT pg_catalog.pg_conf_load_time()").fetchall()
+    connection.execute("SELECT pg_catalog.pg_reload_conf()")
+    # Each session learns of it by itself: this one is asked until it has.
+    return wait_until(
+        lambda: (
+            connection.execute("SELECT pg_catalog.pg_conf_load_time()").fetchall() != [(before,)]
+        ),
+        RELOAD_TIMEOUT_S,
+    )
+
+
+def failed(what: str, error: Exception) -> RestoreResult:
+    """Return that something was not undone, and why, with what a person can do about it."""
+    return RestoreResult("failed", f"{what}: {words_of(error)}.")
+
+
+def words_of(error: Exception) -> str:
+    """Return why something went wrong in one line: the server's own words, where it said some."""
+    if isinstance(error, Unreachable):
+        return error.words
+    if isinstance(error, psycopg.Error) and error.diag.message_primary:
+        return error.diag.message_primary
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].removeprefix("connection failed: ") if lines else type(error).__name__
+
+
+_END = """
+SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity
+ WHERE application_name = %s AND pid <> pg_catalog.pg_backend_pid()
+"""
+
+
+@contextmanager
+def _connected(conninfo: str, *, is_starting: bool) -> Iterator[psycopg.Connection]:
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            connection = psycopg.connect(
+                conninfo,
+                application_name="pgdrag restore",
+                connect_timeout=CONNECT_TIMEOUT_S,
+                autocommit=True,
+            )
+        except psycopg.OperationalError as error:
+            is_soon = is_starting or error.sqlstate in _SOON or "system is " in str(error)
+            if not is_soon or time.monotonic() > deadline:
+                raise Unreachable(words_of(error)) from error
+            time.sleep(_AGAIN_S)
+            continue
+        break
+    with connection:
+        yield connection

@@ -1,0 +1,96 @@
+"""What ALTER SYSTEM wrote is read, changed and put back in its order."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdrag.host.auto_conf import AutoConf, list_parts, out_of_place, text_of, with_values
+from pgdrag.host.logins import Login, keep_login, login_of, take_entrusted
+from pgdrag.host.undo.altered_role import AlteredRole
+from pgdrag.host.undo.altered_system import AlteredSystem
+from pgdrag.host.undo.created_database import CreatedDatabase
+
+NAMES = st.from_regex(r"[a-z_]{1,12}(\.[a-z_]{1,5})?", fullmatch=True)
+VALUES = st.text(st.characters(codec="utf-8", exclude_characters="\n\0"), max_size=20)
+
+
+@given(st.dictionaries(NAMES, VALUES, max_size=8))
+def test_what_is_written_is_read_as_it_was(values: dict[str, str]) -> None:
+    conf = AutoConf(text_of(values))
+    assert conf.is_plain
+    assert list(conf.values.items()) == list(values.items())
+    assert text_of(conf.values) == conf.content
+
+
+@pytest.mark.parametrize(
+    ("content", "is_plain"),
+    [
+        (b"", True),
+        (b"work_mem = '4MB'\n", True),
+        (b"# by hand\nwork_mem = '4MB'\n", False),
+        (b"work_mem = 4MB\n", False),
+        (b"work_mem = '4MB'\nWORK_MEM = '5MB'\n", False),
+    ],
+)
+def test_a_file_that_alter_system_would_write_otherwise_is_known(
+    content: bytes, is_plain: bool
+) -> None:
+    assert AutoConf(content).is_plain is is_plain
+
+
+def test_a_name_is_found_in_any_case() -> None:
+    conf = AutoConf(b"TimeZone = 'UTC'\n")
+    assert (conf.value("timezone"), conf.value("work_mem")) == ("UTC", None)
+
+
+def test_changes_are_put_back_in_the_order_of_before() -> None:
+    now = {"a": "1", "c": "3", "b": "20", "new": "4"}
+    found = with_values(now, {"b": "2", "new": None}, ("a", "b", "c"))
+    assert list(found.items()) == [("a", "1"), ("b", "2"), ("c", "3")]
+
+
+def test_only_lines_behind_the_first_that_is_out_of_place_are_set_again() -> None:
+    assert list(out_of_place(["a", "c", "b"], ["a", "b", "c"])) == ["b", "c"]
+    assert list(out_of_place(["a", "b"], ["a", "b"])) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", []),
+        ("a", ["a"]),
+        ('a, "B c" ,d', ["a", "B c", "d"]),
+        ('"$user", public', ["$user", "public"]),
+        ('"a""b"', ['a"b']),
+    ],
+)
+def test_a_list_has_the_parts_that_the_server_reads(text: str, parts: list[str]) -> None:
+    assert list_parts(text) == parts
+
+
+def test_no_change_is_noted_with_a_password() -> None:
+    conninfo = "host=db1 password=hush"
+    with pytest.raises(ValueError, match="no password"):
+        AlteredSystem("1", conninfo, "db1", "s", "", before={})
+    with pytest.raises(ValueError, match="no password"):
+        AlteredRole("me", "shop", "1", conninfo, "db1", "s", before={})
+    with pytest.raises(ValueError, match="no password"):
+        CreatedDatabase("pgdrag_0123456789abcdef", "1", conninfo, "db1", "s")
+
+
+def test_a_journal_makes_pgdrag_drop_no_database_of_others() -> None:
+    with pytest.raises(ValueError, match="not a database of pgdrag's"):
+        CreatedDatabase("shop", "1", "host=db1", "db1", "s")
+
+
+def test_what_is_entrusted_is_known_to_whoever_clears_up() -> None:
+    line = json.dumps({"system_identifier": "7", "conninfo": "x", "restart_command": "y"})
+    take_entrusted(["no JSON", "{}", line])
+    assert login_of("7") == Login("x", "y")
+    assert "x" not in repr(login_of("7"))
+    keep_login("8", Login("z"))
+    assert login_of("8") == Login("z")
