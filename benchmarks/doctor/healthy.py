@@ -7,6 +7,8 @@ from collections.abc import Callable
 from benchmarks.doctor.servers import Patient, Scenario, nothing
 
 ON = {"autovacuum": "on"}
+# As initdb writes it; the server's own default was less before version 18.
+ON_14 = {**ON, "shared_buffers": "128MB"}
 
 
 def _connections(patient: Patient) -> None:
@@ -118,15 +120,15 @@ def _few_rollbacks(patient: Patient) -> None:
 
 HEALTHY = (
     Scenario("idle", nothing, ON),
-    Scenario("idle, version 14", nothing, ON, version="14"),
+    Scenario("idle, version 14", nothing, ON_14, version="14"),
     Scenario("ten idle connections", _connections, ON),
     Scenario("select-only, flat out", _reads, ON),
     Scenario("select-only, paced", _paced_reads, ON),
-    Scenario("select-only, version 14, as a monitor", _reads, ON, version="14", role="monitor"),
+    Scenario("select-only, version 14, as a monitor", _reads, ON_14, version="14", role="monitor"),
     Scenario("select-only, twenty clients, paced", _many_paced, ON),
     Scenario("tpcb, flat out", _writes, ON),
     Scenario("tpcb, paced", _paced_writes, ON),
-    Scenario("tpcb, flat out, version 14", _writes, ON, version="14"),
+    Scenario("tpcb, flat out, version 14", _writes, ON_14, version="14"),
     Scenario("simple-update, flat out", _simple, ON),
     Scenario("simple-update, prepared, eight clients", _prepared, ON),
     Scenario("tpcc, paced", _tpcc("-c", "4", "--rate", "20"), ON, lasts_s=8),

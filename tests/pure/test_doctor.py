@@ -42,6 +42,7 @@ WELL: Mapping[str, float] = {
 SETTINGS = (
     ServerSetting("shared_buffers", "16384", "8kB", "16384", "Memory"),
     ServerSetting("deadlock_timeout", "1000", "ms", "1000", "Locks"),
+    ServerSetting("commit_delay", "0", "", "0", "Write-Ahead Log / Settings"),
     ServerSetting("work_mem", "4096", "kB", "4096", "Memory"),
 )
 BUSY = {"": 10.0}  # one session on a processor
@@ -123,7 +124,11 @@ SICK: Mapping[str, LiveWindow] = {
         {"wal_syncs_per_transaction": 0.2}, waits={"": 10, "IO:WalSync": 8, "LWLock:WALWrite": 20}
     ),
     "standby-wait": window(waits={"": 1, "IPC:SyncRep": 30}),
-    "commit-delay": window(waits={"": 10, "Timeout:CommitDelay": 10}),
+    "commit-delay": window(
+        {"wal_syncs_per_transaction": 0.1},
+        waits={"": 10, "LWLock:WALWrite": 20},
+        settings=[*SETTINGS[1:], ServerSetting("commit_delay", "50000", "", "0", "WAL")],
+    ),
     "log-flood": window({"log_bytes_per_transaction": 5000}),
     "full-disk": window({"disk_used_share": 0.97, "disk_free_bytes": 1e9}),
     "slot-wal": window({"slot_wal_bytes": 5e9}),

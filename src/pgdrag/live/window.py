@@ -16,6 +16,7 @@ from typing import Any, LiteralString
 import psycopg
 
 from pgdrag.collectors import Collector, Observer, Unseen, Window, all_collectors, attempt
+from pgdrag.collectors import _proc as proc
 from pgdrag.driver.connection_string import Server
 from pgdrag.errors import ServerLost
 from pgdrag.host.clock import CLOCK
@@ -149,6 +150,7 @@ class LiveObserver:
     def _observed(
         self, observer: Observer, for_s: float, listen: Listener, *, can_end_early: bool
     ) -> LiveWindow:
+        cpu_s = attempt(lambda: _own_cpu_s(observer))
         [(started_s,)] = _asked(observer, _STARTED)
         notes = []
         if self._started_s is not None and started_s != self._started_s:
@@ -185,6 +187,7 @@ class LiveObserver:
         )
         texts = attempt(lambda: _texts(observer, waits.query_ids))
         times = waits.statement_times({} if isinstance(texts, Unseen) else texts, window)
+        finally_cpu_s = attempt(lambda: _own_cpu_s(observer))
         recordings = [one.recordings(window) for one in every]
         return LiveWindow(
             server=self.server.name,
@@ -196,6 +199,9 @@ class LiveObserver:
             recordings=together((*recordings, Recordings(times))),
             own_queries=observer.queries,
             own_query_s=observer.query_s,
+            own_cpu_s=None
+            if isinstance(cpu_s, Unseen) or isinstance(finally_cpu_s, Unseen)
+            else finally_cpu_s - cpu_s,
             notes=tuple(notes),
         )
 
@@ -243,6 +249,13 @@ def observe_window(
     """Observe a server once; see `LiveObserver.window`."""
     with LiveObserver(server, collectors=collectors, look_every_s=look_every_s) as observer:
         return observer.window(for_s, listen, can_end_early=can_end_early)
+
+
+def _own_cpu_s(observer: Observer) -> float:
+    """Return the processor time of the process that serves the observer, in seconds so far."""
+    observer.postmaster()  # refuses a server that does not run here
+    with observer.seeing():
+        return proc.scheduled_ns(observer.backend_pid)["cpu_ns"] * 1e-9
 
 
 def _asked(observer: Observer, sql: LiteralString) -> list[tuple[Any, ...]]:

@@ -21,6 +21,7 @@ class LiveWindow:
         transactions: committed on the whole server, without pgdrag's own; None where they are unknown.
         observations: one of each metric; what could not be seen has its reason.
         own_queries, own_query_s: what pgdrag asked the server, and for how long it waited for answers.
+        own_cpu_s: what the server's process took of a processor to answer; None where that is not seen.
         notes: what happened to the observing itself, in sentences: statistics were reset, the window ended early.
     """
 
@@ -33,6 +34,7 @@ class LiveWindow:
     recordings: Recordings = field(default_factory=Recordings)
     own_queries: int = 0
     own_query_s: float = 0.0
+    own_cpu_s: float | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -42,8 +44,9 @@ class LiveWindow:
 
     @property
     def own_share(self) -> float:
-        """The part of the window in which the server worked on a query of pgdrag's, or had it wait."""
-        return self.own_query_s / self.length_s if self.length_s > 0 else 0.0
+        """The part of a processor that looking took; where that is not seen, of the time that it took."""
+        taken_s = self.own_query_s if self.own_cpu_s is None else self.own_cpu_s
+        return taken_s / self.length_s if self.length_s > 0 else 0.0
 
     @cached_property
     def by_name(self) -> Mapping[str, Observation]:

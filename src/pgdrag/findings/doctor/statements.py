@@ -12,6 +12,7 @@ from pgdrag.units import format_bytes
 _S_PER_ROW = 1e-7
 _FEW_ROWS = 5_000  # of a table that is read whole anyway, in some 30 to 100 pages
 _MANY_ROWS = 1_000
+_HEAVY_BYTES_PER_S = 50e6
 _TEMP_BYTES_PER_S = 250e6  # written and read again
 
 
@@ -136,12 +137,13 @@ MISSING_STATISTICS = Symptom(
 
 
 def _spill(sights: Sights) -> Reading | None:
-    per_s = sights.value("temp_bytes_per_s")
+    per_s, files_per_s = sights.value("temp_bytes_per_s"), sights.value("temp_files_per_s")
     lost_s = max(sights.time.seconds("IO:BufFile*"), per_s * sights.length_s / _TEMP_BYTES_PER_S)
     return {
         "bytes_per_s": per_s,
         "rate": f"{format_bytes(per_s)}/s",
-        "files": sights.value("temp_files_per_s"),
+        "files": files_per_s,
+        "weight": max(files_per_s, per_s / _HEAVY_BYTES_PER_S),
         "share": sights.time.share(lost_s),
         "severity": max(sights.time.share(lost_s), 0.2),
         "work_mem": sights.settings["work_mem"].words if "work_mem" in sights.settings else "",
@@ -152,9 +154,9 @@ def _spill(sights: Sights) -> Reading | None:
 TEMP_SPILL = Symptom(
     "temp-spill",
     _spill,
-    {"bytes_per_s": 10e6, "files": 0.5},
-    why="10 MB/s of temporary files are written and read again beside all other I/O; an index build now and then "
-    "makes less than a file in two seconds.",
+    {"bytes_per_s": 10e6, "weight": 1.0},
+    why="10 MB/s of temporary files are written and read again beside all other I/O. Less than one file a second and "
+    "50 MB/s, which weigh 1, is what an index build makes.",
     says="sorts and hashes spill {rate} into temporary files, about {share:.0%} of sessions' time",
     evidence="{files} files per second (pg_stat_database); {work_mem}. {statement}",
     step="Find them with log_temp_files = 0; raise work_mem for these statements alone (SET LOCAL), since each "

@@ -35,9 +35,8 @@ def doctor_lines(window: LiveWindow, found: Diagnoses, *, in_full: int = IN_FULL
         yield f"{number}. {capital(one.headline)}. [{one.name}]"
     for reason, names in _by_reason(found.unseen).items():
         yield f"Not seen: {', '.join(names)} ({reason})"
-    yield (
-        f"Looking took {counted(window.own_queries, 'query')}, {window.own_share:.1%} of one session's time."
-    )
+    of = "the time" if window.own_cpu_s is None else "one processor"
+    yield f"Looking took {counted(window.own_queries, 'query')}, {window.own_share:.1%} of {of}."
 
 
 def doctor_json(window: LiveWindow, found: Diagnoses) -> dict[str, Any]:

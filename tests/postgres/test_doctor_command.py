@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 import psycopg
 import pytest
-from commands import dsn
+from commands import dsn, heard, outcome, start
 
 from in_process import pgdrag
 from pgdrag.driver.connection_string import reach
@@ -127,6 +128,28 @@ def test_a_sick_server_is_told_with_status_1_and_as_json(running: Callable[..., 
     assert told["is_healthy"] is False
     assert "rollbacks" in [one["name"] for one in told["diagnoses"]]
     assert told["own_queries"] > 0
+    assert 0 < told["own_share"] < 1
+
+
+def test_ctrl_c_ends_the_look_early_and_says_what_was_seen(running: Callable[..., Cluster]) -> None:
+    cluster = running()
+    process = start("doctor", dsn(cluster), "--for", "10min")
+    assert wait_until(lambda: _observers(cluster) == 1, 60)
+    # It looks from the second question on, and is told the time then.
+    heard(process, "0 s of 10 min")
+    process.send_signal(signal.SIGINT)
+    status, out, _ = outcome(process)
+    assert status == 0, out
+    assert "The window was ended early." in out
+
+
+def _observers(cluster: Cluster) -> int:
+    with cluster.connect() as client:
+        row = client.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgdrag collectors'"
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 @pytest.mark.parametrize(
