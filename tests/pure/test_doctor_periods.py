@@ -7,8 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from pgdrag.findings.doctor.periods import Change, Period, change_between
+from pgdrag.findings.doctor.periods import COMMITS, Change, Period, change_between, period_of
+from pgdrag.findings.doctor.since import period_of_stretch, since_json, since_words
+from pgdrag.model.live import LiveWindow
 from pgdrag.model.measurement import Sample
+from pgdrag.model.observed import ObservedSeries, ObservedServer, Quantity, Spread, Stretch
+from pgdrag.model.recordings import Recordings, Series
 
 SECONDS = 120
 
@@ -96,3 +100,46 @@ def test_a_wait_that_is_new_rises_from_nothing() -> None:
     assert found is not None
     assert [(rise.wait, rise.before) for rise in found.rises] == [("sync", 0.0)]
     assert found.is_news
+
+
+def stretch(commits: Sequence[float], locks: Sequence[float]) -> Stretch:
+    ends = tuple(1000.0 + 10 * (at + 1) for at in range(len(commits)))
+
+    def series(name: str, values: Sequence[float]) -> ObservedSeries:
+        spreads = tuple(Spread(x, x, x, 10.0) for x in values)
+        quantity = Quantity(name, name, "count")
+        return ObservedSeries(quantity, tuple(x - 10 for x in ends), ends, spreads)
+
+    return Stretch(
+        file="shop.obs", server=ObservedServer("database", "18.6"), began_unix_s=1000.0, ended_unix_s=ends[-1],
+        observed_s=10.0 * len(commits), resolutions=(), waits={}, statements={}, events=(), settings=(),
+        series=(series("commits_per_s", commits), series("lock_wait_sessions", locks)),
+    )  # fmt: skip
+
+
+def test_a_period_is_made_of_observations_and_of_a_window() -> None:
+    kept = period_of_stretch(stretch([100.0, 200.0], [0.5, 1.5]))
+    assert [(x.t_s, x.duration_s, x.committed) for x in kept.samples] == [
+        (10.0, 10.0, 1000),
+        (20.0, 10.0, 2000),
+    ]
+    assert kept.sessions == {"waiting for locks": [(10.0, 0.5), (10.0, 1.5)]}
+    series = (
+        Series(COMMITS, "", "1/s", (1.0, 2.0), (100.0, 200.0)),
+        Series("lock_wait_sessions", "", "count", (1.0, 2.5), (0.5, 1.5)),
+        Series("client_wait_sessions", "", "count", (1.0,), (9.0,)),
+    )
+    seen = period_of(LiveWindow("", "", 0.0, 2.0, 300, recordings=Recordings(series)))
+    assert [(x.t_s, x.committed) for x in seen.samples] == [(1.0, 100), (2.0, 200)]
+    assert seen.sessions == {"waiting for locks": [(1.0, 0.5), (1.5, 1.5)]}
+
+
+def test_the_words_say_news_a_quieter_load_and_what_is_too_short() -> None:
+    rng = np.random.default_rng(6)
+    assert "throughput fell by a factor of 1.6" in since_words(changed(rng, 600, 3.0), "shop.obs")
+    assert "less was asked for" in since_words(changed(rng, 600, 1.0), "shop.obs")
+    assert "has not fallen" in since_words(changed(rng, 1000, 1.0), "shop.obs")
+    short = period([1000, 900, 1100, 1000])
+    assert "no verdict" in since_words(change_between(short, short), "shop.obs")
+    assert "nothing can be compared" in since_words(None, "shop.obs")
+    assert since_json(changed(rng, 600, 3.0), "shop.obs")["is_news"] is True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,6 +25,14 @@ def doctor(
     for_: Annotated[
         str, typer.Option("--for", metavar="TIME", help="How long to look: 10s, 2min, 1h")
     ] = "30s",
+    since: Annotated[
+        Path | None,
+        typer.Option(
+            "--since",
+            metavar="FILE",
+            help="Observations of the same server (see pgdrag observe): say whether throughput has fallen and waits have risen since",
+        ),
+    ] = None,
     all_: Annotated[
         bool,
         typer.Option("--all", help="Show evidence and next step of every finding, not of three"),
@@ -47,6 +56,9 @@ def doctor(
     Of a configuration it names the lines that were measured to be slower than others, on this machine or
     elsewhere, each with the measurement and the command that repeats it here.
 
+    With --since, throughput and waits are compared with those of saved observations, by a test that does not
+    take autocorrelation for news: look for some minutes then.
+
     Exit status: 0 nothing stands out, 1 something was found, 2 misuse or the server cannot be reached.
     """
     from pgdrag.cli.doctor_conf import doctor_conf, is_configuration
@@ -54,12 +66,17 @@ def doctor(
     from pgdrag.cli.plain_output import print_json
     from pgdrag.cli.server_argument import live_line, named_server, time_words
     from pgdrag.findings.doctor import diagnose
+    from pgdrag.findings.doctor.periods import change_between, period_of
+    from pgdrag.findings.doctor.since import period_of_stretch, since_json, since_words
     from pgdrag.findings.doctor.words import IN_FULL, doctor_json, doctor_lines
     from pgdrag.live.window import observe_window
+    from pgdrag.observations.stretch import read_stretch
 
     if subject is not None and is_configuration(subject):
         return doctor_conf(subject, postgres=postgres, json=json)
     for_s = duration_of(for_, "--for", least_s=LEAST_S, most_s=LONGEST_S)
+    # Before the look, so that a file that cannot be read costs no wait.
+    earlier = None if since is None else period_of_stretch(read_stretch(since))
     server = named_server(subject, "pgdrag doctor postgresql://me@db1/shop")
     with live_line(stderr()) as say:
         window = observe_window(
@@ -69,11 +86,18 @@ def doctor(
             can_end_early=True,
         )
     found = diagnose(window)
+    change = None if earlier is None else change_between(earlier, period_of(window))
+    name = "" if since is None else since.name
     if json:
-        print_json(doctor_json(window, found))
+        compared = {} if since is None else {"since": since_json(change, name)}
+        print_json({**doctor_json(window, found), **compared})
     else:
         console = stdout()
         in_full = len(found.found) if all_ else IN_FULL
         for line in doctor_lines(window, found, in_full=in_full):
             console.print(line, soft_wrap=True, markup=False, highlight=False)
-    return EXIT_FAILED_CHECK if found.found else EXIT_DONE
+        if since is not None:
+            line = since_words(change, name)
+            console.print(line, soft_wrap=True, markup=False, highlight=False)
+    is_news = change is not None and change.is_news
+    return EXIT_FAILED_CHECK if found.found or is_news else EXIT_DONE

@@ -1,0 +1,67 @@
+"""What has changed since observations that were kept? Their throughput and waits against those of a window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pgdrag.findings.doctor.periods import COMMITS, CONFIDENCE, SESSIONS, Change, Period
+from pgdrag.model.measurement import Sample
+from pgdrag.model.observed import Stretch
+from pgdrag.units import format_number, format_ratio
+
+
+def period_of_stretch(stretch: Stretch) -> Period:
+    """Return what a stretch of observations showed, interval by interval."""
+    samples: list[Sample] = []
+    sessions: dict[str, list[tuple[float, float]]] = {}
+    for series in stretch.series:
+        name = series.quantity.name
+        ends = [end_s - stretch.began_unix_s for end_s in series.ends_unix_s]
+        known = zip(ends, series.spreads, strict=True)
+        if name == COMMITS:
+            samples = [Sample(at, x.known_s, round(x.mean * x.known_s)) for at, x in known]
+        elif name in SESSIONS:
+            sessions[SESSIONS[name]] = [(x.known_s, x.mean) for _, x in known]
+    return Period(tuple(samples), sessions)
+
+
+def since_words(change: Change | None, file: str) -> str:
+    """Return what changed, in a sentence or two."""
+    if change is None:
+        return (
+            f"Since {file}: nothing can be compared, as transactions are unknown in one of the two."
+        )
+    found = change.throughput.slowdown
+    interval = f"{CONFIDENCE:.0%} CI {format_ratio(found.low)} to {format_ratio(found.high)}"
+    rises = ", ".join(
+        f"{one.wait} {format_number(one.before)} → {format_number(one.now)}" for one in change.rises
+    )
+    waits = f" Sessions that are there more, on average: {rises}." if rises else ""
+    if change.is_news:
+        return f"Since {file}: throughput fell by a factor of {format_ratio(found.center)} ({interval}).{waits}"
+    if change.too_short:
+        return f"Since {file}: no verdict, as {change.too_short}. Throughput fell by a factor of {format_ratio(found.center)}."
+    if change.throughput.is_significant and found.center > 1:
+        return (
+            f"Since {file}: throughput is lower by a factor of {format_ratio(found.center)} ({interval}), but sessions "
+            "wait no longer than before: less was asked for."
+        )
+    return f"Since {file}: throughput has not fallen significantly ({interval}).{waits}"
+
+
+def since_json(change: Change | None, file: str) -> dict[str, Any]:
+    """Return the same as numbers."""
+    if change is None:
+        return {"file": file, "is_news": False}
+    found = change.throughput.slowdown
+    return {
+        "file": file,
+        "is_news": change.is_news,
+        "slowdown": {"low": found.low, "center": found.center, "high": found.high},
+        "confidence": CONFIDENCE,
+        "rises": [
+            {"wait": one.wait, "before": one.before, "now": one.now, "p": one.p}
+            for one in change.rises
+        ],
+        "too_short": change.too_short,
+    }
