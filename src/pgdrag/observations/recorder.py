@@ -154,7 +154,7 @@ class Recorder:
             words = f"it was {format_duration(self._ahead_s)} behind the file's last sample"
             self._note(CLOCK_STEP, self._now(), text=words)
         try:
-            while (left_s := for_s - (time.monotonic() - begin_s)) > 0:
+            while self._has_time(left_s := for_s - (time.monotonic() - begin_s)):
                 latest = None
                 try:
                     if self._session is None:
@@ -176,13 +176,18 @@ class Recorder:
             self.cost.elapsed_s = time.monotonic() - begin_s
             self.cost.own_cpu_s = time.process_time() - cpu_s
 
+    def _has_time(self, left_s: float) -> bool:
+        """Whether another sample is worth it: the last one may be shorter, but not by more than a half."""
+        return left_s > (0.5 * self._every_s if self.samples else 0.0)
+
     def _now(self) -> float:
         return self._clock.unix_s() + self._ahead_s
 
     def _note_gap(self) -> None:
         """Note for how long nothing was seen, if the server was away."""
         if self._trouble:
-            self._note(GAP, self._ended_s, self._now(), text=self._trouble)
+            began_s, self._ended_s = self._ended_s, self._now()
+            self._note(GAP, began_s, self._ended_s, text=self._trouble)
         self._trouble = ""
 
     def _connect(self) -> None:

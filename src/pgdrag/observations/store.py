@@ -84,20 +84,23 @@ class ObservationWriter:
     @property
     def ended_unix_s(self) -> float | None:
         """Where the newest sample ends; None where there is none."""
-        (found,) = self._db.execute("SELECT max(ended_unix_s) FROM sample").fetchone()
+        found = self._one("SELECT max(ended_unix_s) FROM sample")
         return None if found is None else float(found)
 
     @property
     def samples(self) -> int:
         """How many there are."""
-        return int(self._db.execute("SELECT count(*) FROM sample").fetchone()[0])
+        return int(self._one("SELECT count(*) FROM sample"))
 
     @property
     def size_bytes(self) -> int:
         """What is in use of the file."""
-        ((pages,),) = self._db.execute("PRAGMA page_count").fetchall()
-        ((free,),) = self._db.execute("PRAGMA freelist_count").fetchall()
-        return int((pages - free) * self._page_bytes)
+        pages = self._one("PRAGMA page_count") - self._one("PRAGMA freelist_count")
+        return int(pages * self._page_bytes)
+
+    def _one(self, query: str) -> Any:
+        with _file.explained(self.path):
+            return self._db.execute(query).fetchone()[0]
 
     def server(self) -> ObservedServer | None:
         """Return the server that it is of, as it was last."""
@@ -232,10 +235,10 @@ class ObservationWriter:
     def _thin(self) -> None:
         steps = 0
         while self.size_bytes > _FULL * self._most_bytes and steps < _MOST_STEPS:
-            counts = dict(self._db.execute("SELECT level, count(*) FROM sample GROUP BY level"))
-            if sum(counts.values()) <= 1:
-                break
             with self._transaction():
+                counts = dict(self._db.execute("SELECT level, count(*) FROM sample GROUP BY level"))
+                if sum(counts.values()) <= 1:
+                    return
                 self._thin_level(level_to_thin([counts.get(x, 0) for x in range(LEVELS)]))
             steps += 1
             self._steps += 1
@@ -292,10 +295,10 @@ class ObservationWriter:
 
     def _shrink(self) -> None:
         """Give back pages to the file system where the file itself is larger than it may be."""
-        ((pages,),) = self._db.execute("PRAGMA page_count").fetchall()
-        if pages * self._page_bytes > self._most_bytes:
+        if self._one("PRAGMA page_count") * self._page_bytes > self._most_bytes:
             # `execute` would take the first page that is given back for the end.
-            self._db.executescript("PRAGMA incremental_vacuum")
+            with _file.explained(self.path):
+                self._db.executescript("PRAGMA incremental_vacuum")
 
 
 def _other(value: float, usual: float) -> float | None:

@@ -53,6 +53,10 @@ _STATEMENTS, _WAITS, _EVENTS, _SETTINGS = 20, 15, 40, 200
 _MOST_MARKS = 100
 _STATEMENT_WIDTH = 160
 _LEAST_SHARE = 0.005
+_HOW_TO_READ = (
+    "Times are UTC. A step is one sample: what was counted in it, and the mean of about one look a second. A line stops "
+    "where nothing was seen; nothing is smoothed. Every scale begins at 0; what stayed at 0 throughout is left out."
+)
 # What the terminal and the compact text say of the load, in this order.
 _HEADLINES = (
     *("commits_per_s", "rollbacks_per_s", "sessions", "active_sessions", "idle_in_transaction_sessions"),
@@ -86,6 +90,7 @@ def stretch_parts(stretch: Stretch) -> list[PagePart]:
 
 def stretch_blocks(stretch: Stretch) -> Iterator[Block]:
     """Yield what a terminal shows."""
+    yield Paragraph(as_sentence(_span_words(stretch)))
     yield from _summary(stretch)
     headlines = [x for name in _HEADLINES if (x := stretch.of(name)) is not None and x.whole.high]
     if headlines:
@@ -171,7 +176,6 @@ def _fields_of(totals: StatementTotals) -> dict[str, Json]:
 
 
 def _summary(stretch: Stretch) -> Iterator[Block]:
-    yield Paragraph(as_sentence(_span_words(stretch)))
     pairs = [
         (name, Cell(words))
         for name, words in (
@@ -252,12 +256,7 @@ def _pictures(stretch: Stretch) -> Iterator[Block]:
     recording = Recording(
         stretch.server.name, stretch.length_s, panels, tuple(marks), stretch.began_unix_s
     )
-    yield Paragraph(
-        "Times are UTC. A step is one sample: what was counted in it, and the mean of about one look a second. Nothing "
-        "is smoothed. Every scale begins at 0; what stayed at 0 throughout is left out.",
-        Tone.MUTED,
-    )
-    yield TimeSeries(recording, (), "", as_sentence(_span_words(stretch)), panels_text(panels))
+    yield TimeSeries(recording, (), "", _HOW_TO_READ, panels_text(panels))
     yield from _events(stretch)
 
 
