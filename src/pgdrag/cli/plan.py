@@ -11,6 +11,7 @@ from pgdrag.cli.plain_output import print_json
 from pgdrag.cli.progress import count_words
 from pgdrag.experiment.differences import Difference, left_out_words
 from pgdrag.experiment.plan import Plan, PlannedTreatment, time_words
+from pgdrag.experiment.version_defaults import KIND as DEFAULT_KIND
 from pgdrag.units import format_bytes
 
 if TYPE_CHECKING:
@@ -88,13 +89,18 @@ def difference_lines(differences: Sequence[Difference]) -> Iterator[str]:
     tested = [one for one in differences if one.is_tested]
     for one in tested[:_MOST_NAMED]:
         loss = f" ({one.loss})" if one.loss else ""
-        yield f"  {one.name}: {one.before} -> {one.after}{loss}"
+        yield f"  {_named(one)}: {one.before} -> {one.after}{loss}"
     if len(tested) > _MOST_NAMED:
         yield f"  and {len(tested) - _MOST_NAMED} more; --dry-run shows all"
 
 
+def _named(one: Difference) -> str:
+    """Return what differs; a default of the two servers is told from a level of the arms."""
+    return f"{one.name} (default)" if one.kind == DEFAULT_KIND else one.name
+
+
 def _changes(differences: Sequence[Difference]) -> Table:
-    rows = [(one.name, one.before, one.after, one.loss) for one in differences]
+    rows = [(_named(one), one.before, one.after, one.loss) for one in differences]
     return _table(("factor", "from", "to", "what may be lost"), rows)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pgdrag.errors import SettingError
@@ -88,47 +88,66 @@ def diagnose(
 ) -> ConfDiagnosis:
     """Return what measurements say of the lines that count."""
     known = {fold(x.name): x for x in lines if x.counts and x.means}
-    slower: dict[tuple[str, ...], list[Figure]] = {}
-    faster: dict[str, Figure] = {}
-    no_effect: dict[str, list[Figure]] = {}
     # A run of this machine may also be in the shipped table.
     every = list({(x.source, x.changes, x.beside): x for x in reversed([*effects])}.values())[::-1]
+    found = _Found()
     for one in every:
-        for effect in (one, one.turned):
-            reach = _reach(effect, known, catalog)
-            if reach is Reach.LESS:
-                continue
-            names = tuple(
-                x for x in known if any(fold(change.name) == x for change in effect.changes)
-            )
-            found = effect.interval
-            figure = _figure(effect, catalog, known, is_further=reach is Reach.FURTHER)
-            if found.low > 1:
-                slower.setdefault(names, []).append(figure)
-            elif reach is Reach.SAME and len(effect.changes) == 1 and found.high < 1:
-                faster.setdefault(names[0], figure)
-            elif reach is Reach.SAME and len(effect.changes) == 1 and effect is one:
-                no_effect.setdefault(names[0], []).append(figure)
+        found.add(one, known, catalog)
+        found.add(one.turned, known, catalog, is_turned=True)
     suspicions = [
-        Suspicion(tuple(known[x] for x in names), tuple(_ordered(figures)[:MOST_FIGURES]))
-        for names, figures in slower.items()
+        Suspicion(tuple(known[x] for x in names), tuple(sorted(figures, key=_rank)[:MOST_FIGURES]))
+        for names, figures in found.slower.items()
     ]
-    suspected = {name for names in slower for name in names}
+    suspected = {name for names in found.slower for name in names}
     at_default = {name for name, x in known.items() if x.means == x.default} - suspected
+    faster = {name: x for name, x in found.faster.items() if name not in suspected}
+    no_effect = {
+        name: min(figures, key=_width)
+        for name, figures in found.no_effect.items()
+        if name not in suspected | faster.keys() | at_default
+    }
     said = suspected | faster.keys() | no_effect.keys() | at_default
     return ConfDiagnosis(
         suspicions=tuple(sorted(suspicions, key=lambda x: _rank(x.figures[0]))),
         beyond_memory=_beyond_memory(known, catalog, allowance),
-        faster={name: x for name, x in faster.items() if name not in suspected},
-        no_effect={
-            name: min(figures, key=_width)
-            for name, figures in no_effect.items()
-            if name not in suspected | faster.keys() | at_default
-        },
+        faster=faster,
+        no_effect=no_effect,
         at_default=tuple(sorted(at_default)),
         unknown=tuple(name for name in known if name not in said),
         own_runs=tuple(dict.fromkeys(x.source for x in every if x.is_own)),
     )
+
+
+@dataclass
+class _Found:
+    """Figures that bear on the lines, by the names of the settings."""
+
+    slower: dict[tuple[str, ...], list[Figure]] = field(default_factory=dict)
+    faster: dict[str, Figure] = field(default_factory=dict)
+    no_effect: dict[str, list[Figure]] = field(default_factory=dict)
+
+    def add(
+        self,
+        effect: KnownEffect,
+        known: Mapping[str, ConfLine],
+        catalog: SettingsCatalog,
+        *,
+        is_turned: bool = False,
+    ) -> None:
+        """Add a figure where lines go as far as what it measured."""
+        reach = _reach(effect, known, catalog)
+        if reach is Reach.LESS:
+            return
+        changed = {fold(change.name) for change in effect.changes}
+        names = tuple(name for name in known if name in changed)
+        figure = _figure(effect, catalog, known, is_further=reach is Reach.FURTHER)
+        is_alone = reach is Reach.SAME and len(changed) == 1
+        if effect.interval.low > 1:
+            self.slower.setdefault(names, []).append(figure)
+        elif is_alone and effect.interval.high < 1:
+            self.faster.setdefault(names[0], figure)
+        elif is_alone and not is_turned:
+            self.no_effect.setdefault(names[0], []).append(figure)
 
 
 def _reach(effect: KnownEffect, known: Mapping[str, ConfLine], catalog: SettingsCatalog) -> Reach:
@@ -191,10 +210,6 @@ def _shown(setting: Setting | None, value: str | None) -> str:
     except SettingError:
         return value or "default"
     return f"{shown or repr('')}{'' if value is not None else ' (default)'}"
-
-
-def _ordered(figures: Sequence[Figure]) -> list[Figure]:
-    return sorted(figures, key=_rank)
 
 
 def _width(figure: Figure) -> float:
