@@ -292,10 +292,10 @@ def _applied(level: Level, row: tuple[Any, ...] | None, standing: Standing, how:
 
 
 _BEGAN = "SELECT pg_catalog.pg_postmaster_start_time()"
-# Those that wait for a restart are in no way refused.
+# Those that wait for a restart are in no way refused; one whose line is gone has not even a name there.
 _REFUSED = """
 SELECT f.name, f.setting FROM pg_catalog.pg_file_settings AS f LEFT JOIN pg_catalog.pg_settings AS s USING (name)
- WHERE f.error IS NOT NULL AND s.context IS DISTINCT FROM 'postmaster'
+ WHERE f.error IS NOT NULL AND f.name IS NOT NULL AND s.context IS DISTINCT FROM 'postmaster'
 """
 _READ_BACK = """
 SELECT name, reset_val, unit, vartype, source FROM pg_catalog.pg_settings WHERE lower(name) = ANY (%s)

@@ -15,6 +15,7 @@ from pgdrag.errors import ServerLost
 from pgdrag.host.auto_conf import FILE, AutoConf
 from pgdrag.host.undo.altered_system import is_cluster, read_auto_conf
 from pgdrag.servers.settings import CATALOG_SQL, LIBRARIES_SQL, SettingsCatalog
+from pgdrag.units import same_value
 
 # Roles that only these services have; their customers' superusers are none.
 _SERVICES = {
@@ -153,7 +154,14 @@ def _why_no_loading(connection: psycopg.Connection) -> str:
     errors = [f"{file}, line {line}" for file, line in connection.execute(_ERRORS)]
     if errors:
         return f"its configuration has errors ({'; '.join(errors)})"
+    # Times of files are whole seconds: values tell what was written in the second of the last reload.
     changed = [name for (name,) in connection.execute(_CHANGED)]
+    changed += [
+        name
+        for name, written, shown, vartype, unit in connection.execute(_WRITTEN)
+        if not same_value(written, shown, vartype=vartype, unit=unit)
+    ]
+    changed += [name for (name,) in connection.execute(_TAKEN_AWAY)]
     if changed:
         return f"its files have changes that it has not loaded ({', '.join(changed)})"
     return ""
@@ -205,12 +213,22 @@ _IN_FORCE = """
 SELECT name, reset_val, source, pending_restart FROM pg_catalog.pg_settings
 """
 _ERRORS = """
-SELECT sourcefile, sourceline FROM pg_catalog.pg_file_settings WHERE error IS NOT NULL
-   AND error <> 'setting could not be applied'
+SELECT sourcefile, sourceline FROM pg_catalog.pg_file_settings
+ WHERE error IS NOT NULL AND sourcefile IS NOT NULL AND error <> 'setting could not be applied'
 """
-# As texts the two need not be alike (8MB, 1024): whether a line is new since the server read the file, its time tells.
 _CHANGED = """
 SELECT DISTINCT sourcefile FROM pg_catalog.pg_file_settings
  WHERE (pg_catalog.pg_stat_file(sourcefile)).modification > pg_catalog.pg_conf_load_time()
  ORDER BY 1
+"""
+# Of strings the server may show another spelling.
+_WRITTEN = """
+SELECT f.name, f.setting, s.reset_val, s.vartype, s.unit
+  FROM pg_catalog.pg_file_settings AS f JOIN pg_catalog.pg_settings AS s ON lower(s.name) = lower(f.name)
+ WHERE f.applied AND s.vartype <> 'string' AND s.source IN ('default', 'configuration file')
+"""
+_TAKEN_AWAY = """
+SELECT name FROM pg_catalog.pg_settings
+ WHERE source = 'configuration file' AND lower(name) NOT IN (
+       SELECT lower(name) FROM pg_catalog.pg_file_settings WHERE name IS NOT NULL)
 """

@@ -1,0 +1,134 @@
+"""Experiments on a server that exists where it restarts, where it may not be written to, and through a pooler."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commands import dsn
+from existing import digest, give_settings, started_alone, stopped_alone
+
+from in_process import pgdrag
+from pgdrag.horizon.holders import HoldPlace
+from pgdrag.horizon.holders.standby import make_standby
+from pgdrag.servers.binaries import find_binaries
+from pgdrag.servers.catalog import load_settings_catalog
+from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.scratch import Scratch
+
+LOAD = ("--warm-up", "0", "--measure", "1", "--connections", "1")
+ALLOWED = ("--allow-change", "settings", "--yes")
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path: Path, open_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGDRAG_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PGDRAG_UNDO", str(tmp_path / "undo"))
+    place = open_directory / "existing"
+    monkeypatch.setenv("PGDRAG_SCRATCH", str(place))
+    # That takes a throw-away server, with whose end all processes of its user end: those of `alone`, too.
+    load_settings_catalog(find_binaries(None), Scratch.open(place))
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """A load that needs no tables."""
+    file = tmp_path / "look.sql"
+    file.write_text("SELECT count(*) FROM pg_class;\n")
+    return file
+
+
+@pytest.fixture
+def alone(cluster: Cluster) -> Iterator[tuple[Cluster, str]]:
+    """A server that no process of the test's has as a child, and how it is restarted."""
+    give_settings(cluster)
+    restart_command = started_alone(cluster)
+    yield cluster, restart_command
+    stopped_alone(cluster)
+
+
+def compared(cluster: Cluster, level: str, script: Path, *options: str) -> tuple[int, str, str]:
+    words = ("compare", "default", level, "--dsn", dsn(cluster), "-f", script, *LOAD, *ALLOWED)
+    return pgdrag(*words, *options)
+
+
+def test_all_trials_restart_where_an_arm_needs_it(alone, script):
+    cluster, command = alone
+    before = digest(cluster)
+    restart = ("--allow-change", "restart", "--restart-command", command)
+    status, out, err = compared(
+        cluster, "max_locks_per_transaction=80", script, *restart, "--budget", "8s", "--json"
+    )
+    assert status == 0, err
+    found = json.loads(out)
+    assert {(one["outcome"], one["reason"]) for one in found["trials"]} == {("measured", "")}
+    applied = [x for one in found["rungs"] for x in one["applied"]]
+    assert {(x["effective"], x["how"]) for x in applied} == {
+        ("80", "by ALTER SYSTEM and a restart")
+    }
+    assert digest(cluster) == before
+    with cluster.connect() as connection:
+        assert connection.execute("SHOW max_locks_per_transaction").fetchall() == [("64",)]
+
+
+def test_a_value_with_which_the_server_does_not_start_is_an_outcome(alone, script):
+    cluster, command = alone
+    before = digest(cluster)
+    restart = ("--allow-change", "restart", "--restart-command", command)
+    # More than any machine has.
+    status, out, err = compared(
+        cluster, "shared_buffers=8000GB", script, *restart, "--budget", "8s", "--json"
+    )
+    assert status == 0, err
+    outcomes = {one["treatment"]: one["outcome"] for one in json.loads(out)["trials"]}
+    assert outcomes["shared_buffers=8000GB"] == "did not start"
+    assert digest(cluster) == before
+    with cluster.connect() as connection:
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_restart_and_its_command_require_each_other(running_cluster, script):
+    for option in (("--allow-change", "restart"), ("--restart-command", "true")):
+        status, _, err = compared(running_cluster, "shared_buffers=64MB", script, *option)
+        assert status == 2
+        assert "require each other" in err
+
+
+def test_a_standby_is_refused(cluster, script):
+    give_settings(cluster)
+    cluster.start()
+    standby = make_standby(HoldPlace(cluster.conninfo(), cluster=cluster))
+    try:
+        status, _, err = compared(standby, "work_mem=8MB", script)
+    finally:
+        standby.remove()
+    assert status == 2
+    assert "is a standby, on which nothing can be written" in err
+
+
+def test_changes_of_others_that_are_not_loaded_are_not_put_in_force(cluster, script):
+    give_settings(cluster)
+    cluster.start()
+    file = cluster.data_directory / "postgresql.conf"
+    text = file.read_text()
+    cluster.scratch.write_private(file, text + "enable_seqscan = off\n")
+    status, _, err = compared(cluster, "work_mem=8MB", script, "--budget", "3s")
+    assert status == 2
+    assert "changes that it has not loaded (enable_seqscan)" in err or "postgresql.conf" in err
+
+
+def test_comments_that_alter_system_would_remove_are_a_reason_to_leave_the_file_alone(
+    cluster, script
+):
+    give_settings(cluster)
+    file = cluster.data_directory / "postgresql.auto.conf"
+    text = file.read_text()
+    cluster.scratch.write_private(file, text + "# Ann: do not touch\n")
+    cluster.start()
+    before = digest(cluster)
+    status, _, err = compared(cluster, "autovacuum_naptime=5s", script)
+    assert status == 2
+    assert "would remove comments" in err
+    assert digest(cluster) == before
