@@ -18,8 +18,11 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 import pgdrag
+from pgdrag.driver.after_load import after_load
+from pgdrag.driver.connect_errors import session_refused
 from pgdrag.driver.connection_string import Server, reach
 from pgdrag.driver.conversation import Listener
+from pgdrag.driver.pooler import pooler_note
 from pgdrag.driver.process import Driver, find_driver
 from pgdrag.errors import DriverError, UsageError
 from pgdrag.existing.datasets import asking_about, rows_of
@@ -68,11 +71,18 @@ def run_load(
         job: what the driver is told.
 
     Raises:
-        DriverError: the server refused the driver, a script is wrong, or the driver failed.
+        DriverError: a script is wrong, or the driver failed.
+        ServerLost: the server refused the driver's sessions, or went away in the window.
     """
     began_unix_s, began_s = time.time(), time.monotonic()
-    with _shown_script_lines(job):
-        measured = Driver(find_driver()).run(server.target, job, load, seed=seed, listen=listen)
+    try:
+        with _shown_script_lines(job):
+            measured = Driver(find_driver()).run(server.target, job, load, seed=seed, listen=listen)
+    except DriverError as error:
+        if refused := session_refused(error, server.asked):
+            raise refused from None
+        raise
+    phases_s = {"run": round(time.monotonic() - began_s, 3)}
     trial = Trial(1, 1, 1, Treatment("as it is"), workload, load, seed)
     result = Result(
         trial,
@@ -80,10 +90,13 @@ def run_load(
         began_unix_s,
         server_version=server.version,
         measurement=measured,
-        phases_s={"run": round(time.monotonic() - began_s, 3)},
+        warnings=after_load(server, measured),
+        phases_s=phases_s,
     )
     if server.is_encrypted:
         notes = (*notes, "Sessions use TLS; latencies include its cost.")
+    if server.pooler is not None:
+        notes = (*notes, pooler_note(server.pooler))
     return window_findings(server.name, what, result, this_host(Path.cwd()), notes)
 
 
@@ -195,6 +208,23 @@ def tpcc_warehouses(server: Server) -> int:
     if not warehouses:
         raise UsageError(f"{server.name} has no warehouses in its TPC-C tables", hint=hint)
     return warehouses
+
+
+def refuse_shared_isolation(server: Server, isolation: str) -> None:
+    """Refuse to set an isolation level in server sessions that a pooler shares with others.
+
+    Raises:
+        UsageError: it is not the level that sessions have anyway.
+    """
+    if server.pooler is None or server.pooler.mode == "session":
+        return
+    with asking_about(server) as connection:
+        ((usual,),) = connection.execute("SHOW default_transaction_isolation").fetchall()
+    if usual != isolation:
+        raise UsageError(
+            f"cannot run at isolation level {isolation} through {server.pooler.name}: sessions there have {usual}",
+            hint="Set default_transaction_isolation for the role on the server, or name the server itself.",
+        )
 
 
 def free_bytes(server: Server) -> int | None:

@@ -124,6 +124,7 @@ class DriverError(PgdragError):
 
     Attributes:
         sqlstate: the driver's code for the error, or None if the driver died.
+        phase: what it was doing: "connect", "run"; None where it did not say.
     """
 
     # The driver's own codes for a protocol violation and for an unexpected dataset. (A run stopped by
@@ -135,11 +136,13 @@ class DriverError(PgdragError):
         message: str,
         *,
         sqlstate: str | None = None,
+        phase: str | None = None,
         detail: str | None = None,
         hint: str | None = None,
     ) -> None:
         super().__init__(message, detail=detail, hint=hint)
         self.sqlstate = sqlstate
+        self.phase = phase
 
     @property
     def is_servers(self) -> bool:

@@ -30,22 +30,29 @@ class Certificate:
     @classmethod
     def of(cls, host: str, directory: Path) -> Self:
         """Make one that is valid for a day."""
-        made = cls(directory / f"{host}.crt", directory / f"{host}.key")
-        openssl = shutil.which("openssl")
-        if openssl is None:
-            pytest.skip("needs the program openssl")
-        command = (openssl, "req", "-x509", "-nodes", "-days", "1", "-subj", f"/CN={host}")
-        key = (
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-keyout",
-            str(made.key),
-        )
-        names = ("-addext", f"subjectAltName=DNS:{host}", "-out", str(made.file))
-        subprocess.run([*command, *key, *names], check=True, capture_output=True, timeout=60)
+        return cls._signed(host, directory / host, days=1)
+
+    @classmethod
+    def expired(cls, host: str, directory: Path) -> Self:
+        """Make one that was valid until yesterday."""
+        return cls._signed(host, directory / f"{host}-expired", days=-1)
+
+    @classmethod
+    def _signed(cls, host: str, name: Path, *, days: int) -> Self:
+        made = cls(name.with_suffix(".crt"), name.with_suffix(".key"))
+        key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-keyout", made.key)
+        request = ("-new", "-nodes", "-subj", f"/CN={host}", "-out", name.with_suffix(".csr"))
+        _openssl("req", *request, *key, "-addext", f"subjectAltName=DNS:{host}")
+        signed = ("-copy_extensions", "copy", "-days", days, "-out", made.file)
+        _openssl("x509", "-req", "-in", name.with_suffix(".csr"), "-signkey", made.key, *signed)
         return made
+
+    def key_with_passphrase(self, passphrase: str) -> Path:
+        """Return a copy of the key that is encrypted."""
+        file = self.key.with_suffix(".encrypted")
+        _openssl("pkey", "-in", self.key, "-aes256", "-passout", f"pass:{passphrase}", "-out", file)
+        file.chmod(0o600)
+        return file
 
     def context(self) -> ssl.SSLContext:
         """Return what a server needs to show it."""
@@ -53,6 +60,13 @@ class Certificate:
         context.load_cert_chain(self.file, self.key)
         context.set_alpn_protocols(["postgresql"])
         return context
+
+
+def _openssl(*arguments: str | int | Path) -> None:
+    program = shutil.which("openssl")
+    if program is None:
+        pytest.skip("needs the program openssl")
+    subprocess.run([program, *map(str, arguments)], check=True, capture_output=True, timeout=60)
 
 
 @dataclass
@@ -63,6 +77,7 @@ class Front:
         socket: of PostgreSQL.
         context: with which it speaks TLS; None: it refuses TLS, as somebody would who strips it.
         encrypted, plain: the sessions that have begun so; a request to cancel is none.
+        delay_s: how long what is said takes, in each direction.
     """
 
     socket: Path
@@ -72,6 +87,7 @@ class Front:
     port: int = 0
     encrypted: int = 0
     plain: int = 0
+    delay_s: float = 0.0
 
     @contextlib.contextmanager
     def open(self) -> Iterator[Self]:
@@ -105,7 +121,9 @@ class Front:
                 self.plain += not is_encrypted
             there, back = await asyncio.open_unix_connection(self.socket)
             back.write(first)
-            await asyncio.gather(_pump(reader, back), _pump(there, writer))
+            await asyncio.gather(
+                _pump(reader, back, self.delay_s), _pump(there, writer, self.delay_s)
+            )
 
     async def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         first = await reader.readexactly(8)
@@ -118,9 +136,11 @@ class Front:
         return await reader.readexactly(8)
 
 
-async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter, delay_s: float) -> None:
     with contextlib.suppress(OSError):
         while part := await source.read(1 << 16):
+            if delay_s:
+                await asyncio.sleep(delay_s)
             sink.write(part)
             await sink.drain()
     sink.close()

@@ -8,9 +8,11 @@ import pytest
 from commands import dsn
 
 from pgdrag.driver.connection_string import names_a_server, reach
-from pgdrag.driver.process import Target
+from pgdrag.driver.process import Driver, Target, find_driver
 from pgdrag.errors import PgdragError, ServerLost, UsageError
+from pgdrag.model.load import LoadProfile
 from pgdrag.servers.cluster import Cluster
+from pgdrag.workloads.pgbench import Script, pgbench_job
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +104,7 @@ def test_nobody_there_is_told_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(ServerLost) as found:
         reach(f"host={tmp_path} dbname=nothing")
     assert "\n" not in found.value.message
-    assert "No such file" in found.value.message
+    assert "no such file" in found.value.message
 
 
 @pytest.mark.parametrize(
@@ -111,7 +113,7 @@ def test_nobody_there_is_told_in_one_line(tmp_path: Path) -> None:
         ("host", "database"),  # a word is a database's name, and the default server is not there
         ("hots=db1", 'invalid connection option "hots"'),
         ("postgresql://me:hush%zz@db1/x", "percent-encoding"),
-        ("host=/nowhere sslmode=verify", 'invalid sslmode value: "verify"'),
+        ("host=/nowhere sslmode=verify", 'invalid sslmode value "verify"'),
         ("host=db1 password=my hush", 'missing "=" after a word'),
         ("postgresql://me:hush/x@db1/x", "the port is not a number"),
     ],
@@ -127,9 +129,34 @@ def test_what_cannot_be_meant_is_told(
     assert "hush" not in told
 
 
-def test_options_for_the_session_are_refused(running_cluster: Cluster) -> None:
-    with pytest.raises(UsageError, match="work_mem"):
-        reach(f"{dsn(running_cluster)} options='-c work_mem=1MB'")
+def test_options_for_the_session_hold_for_the_drivers_sessions_too(
+    running_cluster: Cluster,
+) -> None:
+    server = reach(f"{dsn(running_cluster)} options='-c work_mem=1MB -c jit=off'")
+    script = Script(name="one", text="SELECT 1 / (current_setting('work_mem') = '1MB')::int;")
+    load = LoadProfile(
+        connections=2, warm_up_s=0, measure_s=30, budget_s=30, min_commits=0, transactions=3
+    )
+    found = Driver(find_driver()).run(server.target, pgbench_job((script,), scale=1), load, seed=1)
+    assert (found.total.committed, found.total.failed) == (6, 0)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "client_encoding=latin1",
+        "sslcrl=/dev/null",
+        "ssl_max_protocol_version=TLSv1.2",
+        "ssl_min_protocol_version=TLSv1.3",
+        "requirepeer=postgres",
+        "gssencmode=require",
+        "replication=database",
+    ],
+)
+def test_what_the_load_driver_cannot_do_is_refused_by_name(option: str) -> None:
+    name = option.partition("=")[0]
+    with pytest.raises(UsageError, match=f"cannot pass connection option {name}="):
+        reach(f"host=/nowhere {option}")
 
 
 def test_only_places_name_a_server() -> None:

@@ -241,6 +241,7 @@ def desk(
         monkeypatch.setenv(name, str(value))
     embedded = find_binaries(None)
     monkeypatch.setattr("pgdrag.servers.binaries.available_binaries", lambda: [embedded])
+    monkeypatch.setattr("pgdrag.driver.connect_errors.SOCKET_DIRECTORIES", ())
     desk = tmp_path / "desk"
     for name, text in FILES.items():
         path = desk / name

@@ -55,6 +55,31 @@ def test_on_the_limit_is_none(cost: dict[str, float]) -> None:
     assert driver_warnings(window_with(**cost)) == ()
 
 
+# 60,000 commits of 6 ms in the mean: 360 s, of which 7 round trips of half a millisecond each are 210 s.
+FAR = {"round_trips": 420_000, "round_trip_us": 500.0}
+
+
+def test_a_network_that_takes_most_of_the_time_is_a_warning_with_the_rate_it_allows() -> None:
+    (warning,) = driver_warnings(window_with(**FAR))
+    assert "58 % of their time in 7 round trips of 500 µs" in warning
+    assert "at most 1,714/s" in warning  # 1,000/s were committed
+    found = driver_finding([(result("A0", 60_000), window_with(**FAR))])
+    assert found is not None
+    assert driver_words(found).endswith("7 round trips of 500 µs a transaction")
+
+
+@pytest.mark.parametrize(
+    "nearer",
+    [
+        {"round_trip_us": 428.0},
+        {"round_trips": 60_000},
+        {"round_trip_us": 99.0, "round_trips": 6_000_000},
+    ],
+)
+def test_a_network_that_takes_less_is_none(nearer: dict[str, float]) -> None:
+    assert driver_warnings(window_with(**{**FAR, **nearer})) == ()
+
+
 def test_a_driver_that_does_not_tell_its_threads_is_judged_by_their_mean() -> None:
     busy = replace(WINDOW, driver=DriverCost(80.0, 20.0, threads=2))
     found = driver_finding([(result("A0", 1), busy)])

@@ -68,7 +68,7 @@ def test_required_methods_are_handed_on(required: str, expected: tuple[str, ...]
 @pytest.mark.parametrize(
     ("known", "words"),
     [
-        ({"options": "-c work_mem=1MB"}, "work_mem"),
+        ({"client_encoding": "latin1"}, "client_encoding"),
         ({"sslcrl": "/crl"}, "sslcrl"),
         ({"gssencmode": "require"}, "gssencmode"),
         ({"ssl_max_protocol_version": "TLSv1.2"}, "TLSv1.2"),
@@ -124,3 +124,11 @@ def test_a_job_leaves_out_security_settings_that_are_the_drivers_defaults() -> N
     assert told["server"]["tls"]["roots"] == {"pem": PEM}
     assert told["server"]["channel_binding"] == "require"
     assert (told["server"]["address"], told["server"]["auth_methods"]) == ("::1", ["scram-sha-256"])
+
+
+def test_what_keeps_connections_alive_is_passed_on_where_it_is_given() -> None:
+    given = {"keepalives_idle": "9", "keepalives_count": "0", "tcp_user_timeout": "5000"}
+    found = security_of(given, is_encrypted=False).job()
+    assert found == {"keep_alive": {"idle_s": 9, "user_timeout_ms": 5000}}
+    assert security_of({**given, "keepalives": "0"}, is_encrypted=False).job() == {}
+    assert security_of({"keepalives_idle": "soon"}, is_encrypted=False).job() == {}

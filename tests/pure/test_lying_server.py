@@ -20,16 +20,28 @@ def message(kind: str, content: bytes) -> bytes:
     return kind.encode() + struct.pack("!I", len(content) + 4) + content
 
 
-def row(value: bytes) -> bytes:
-    return message("D", struct.pack("!HI", 1, len(value)) + value)
+def row(*values: bytes) -> bytes:
+    columns = b"".join(struct.pack("!I", len(value)) + value for value in values)
+    return message("D", struct.pack("!H", len(values)) + columns)
+
+
+def columns(*types: int) -> bytes:
+    named = [
+        f"column{x}".encode() + b"\0" + struct.pack("!IHIhih", 0, 0, x, -1, -1, 0) for x in types
+    ]
+    return message("T", struct.pack("!H", len(types)) + b"".join(named))
 
 
 LET_IN = message("R", bytes(4)) + message("S", b"server_version\0" + b"18.0\0") + message("Z", b"I")
-COLUMN = message(
-    "T", struct.pack("!H", 1) + b"count\0" + struct.pack("!IHIhih", 0, 0, 20, 8, -1, 0)
-)
-BEGUN = message("1", b"") + message("2", b"") + COLUMN
+INT4, INT8, BOOLEAN, FLOAT8 = 23, 20, 16, 701
+COLUMNS = columns(INT4, INT8, BOOLEAN, FLOAT8)
+BEGUN = message("1", b"") + message("2", b"") + COLUMNS
 ENDED = message("C", b"SELECT 1\0") + message("Z", b"I")
+
+
+def honest(others: bytes) -> bytes:
+    """A row as it is asked for: the process that the client was named, which is none, and sessions."""
+    return row(b"0", others, b"f", b"0")
 
 
 def says_nothing(client: socket.socket) -> None:
@@ -47,7 +59,7 @@ def says(answer: bytes) -> Callable[[socket.socket], None]:
 def never_ends(client: socket.socket) -> None:
     client.sendall(BEGUN)
     while True:
-        client.sendall(row(b"1") * 10_000)
+        client.sendall(honest(b"1") * 10_000)
 
 
 @contextlib.contextmanager
@@ -90,7 +102,7 @@ def test_one_that_sends_rows_without_end_is_left_at_the_second() -> None:
     assert time.monotonic() < begun_s + connection_string.ANSWER_TIMEOUT_S
 
 
-@pytest.mark.parametrize("rows", [b"", row(b"many"), row(b"-5")])
+@pytest.mark.parametrize("rows", [b"", row(b"3"), honest(b"many"), honest(b"-5")])
 def test_one_that_answers_something_else_is_no_server(rows: bytes) -> None:
     with (
         server(says(BEGUN + rows + ENDED)) as dsn,
@@ -100,6 +112,6 @@ def test_one_that_answers_something_else_is_no_server(rows: bytes) -> None:
 
 
 def test_one_that_tells_the_truth_is_believed() -> None:
-    with server(says(BEGUN + row(b"3") + ENDED)) as dsn:
+    with server(says(BEGUN + honest(b"3") + ENDED)) as dsn:
         found = reach(dsn)
     assert (found.other_sessions, found.version, found.is_local) == (3, "18.0", True)

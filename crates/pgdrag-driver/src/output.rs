@@ -82,6 +82,10 @@ pub struct DriverCost {
     pub stall_us_p99: u64,
     /// How late a 10 ms timer fired at worst.
     pub stall_us_max: u64,
+    /// Questions that were sent and answered.
+    pub round_trips: u64,
+    /// What a question takes that asks for nothing, before the load; `None` if it was not measured.
+    pub round_trip_us: Option<f64>,
 }
 
 /// What became of a schedule's arrivals.
@@ -134,7 +138,13 @@ pub struct RunSummary {
 impl DriverCost {
     /// Puts together what was measured about the driver.
     #[must_use]
-    pub(crate) fn new(cpu: CpuTime, insight: &Insight, threads: u32, has_schedule: bool) -> Self {
+    pub(crate) fn new(
+        cpu: CpuTime,
+        insight: &Insight,
+        threads: u32,
+        has_schedule: bool,
+        round_trip: Duration,
+    ) -> Self {
         let p99 = |lags: &Latencies| lags.value_at_quantile(0.99);
         Self {
             user_cpu_s: cpu.user_s,
@@ -148,6 +158,8 @@ impl DriverCost {
             lateness_us_max: has_schedule.then(|| insight.lateness.max()),
             stall_us_p99: p99(&insight.stalls),
             stall_us_max: insight.stalls.max(),
+            round_trips: insight.round_trips,
+            round_trip_us: (!round_trip.is_zero()).then_some(round_trip.as_secs_f64() * 1e6),
         }
     }
 }

@@ -67,6 +67,7 @@ def bench(
     --throw-away, create a server with the tables for this run.
     """
     from pgdrag.cli.driving import report_window
+    from pgdrag.cli.server_argument import refuse_standby, require_consent
     from pgdrag.workloads.scripts import BUILTINS
 
     if "list" in (scripts.builtin or ()):
@@ -81,7 +82,9 @@ def bench(
             what = capital(_tables_words(scale or 1))
             what += ", and drop those that exist" if "d" in made.steps else ""
             return _print_plan(_Plan(_server_words(server.named()), what), json=False)
-        there = server.reached("create pgbench's tables there")
+        there = server.named(own_session="bench -i")
+        refuse_standby(there, "bench -i")
+        require_consent(there, "create pgbench's tables there", is_given=server.yes)
         _make_tables(there, made, scale or 1, is_quiet=tables.quiet)
         return EXIT_DONE
     window = _Window(scripts, load, made, scale, postgres, has_vacuum=not no_vacuum)
@@ -89,8 +92,12 @@ def bench(
     if dry_run:
         plan = window.throw_away_plan() if throw_away else window.plan(server.named())
         return _print_plan(plan, json=load.json)
-    found = window.throw_away() if throw_away else window.on(server.reached("run the load there"))
-    return report_window(found, html=load.html, json=load.json)
+    if throw_away:
+        return report_window(window.throw_away(), html=load.html, json=load.json)
+    there = server.named()
+    window.refuse(there)
+    require_consent(there, "run the load there", is_given=server.yes)
+    return report_window(window.on(there), html=load.html, json=load.json)
 
 
 @dataclass(frozen=True)
@@ -150,8 +157,10 @@ class _Window:
 
     def plan(self, there: Server) -> _Plan:
         """Return what would be done on a server; nothing is changed."""
+        self.refuse(there)
         what = self._words(self._scale_on(there))
-        return _Plan(_server_words(there), what, self.vacuums, self.load)
+        vacuums = () if there.is_standby else self.vacuums
+        return _Plan(_server_words(there), what, vacuums, self.load)
 
     def throw_away_plan(self) -> _Plan:
         """Return what would be done on a server made for the run."""
@@ -172,7 +181,9 @@ class _Window:
             notes, scale = [], self._scale_on(there)
             if self.has_tables and self.scale not in (None, scale):
                 notes.append(f"The tables have scale {scale}, used instead of {self.scale}.")
-            if self.vacuums:
+            if self.vacuums and there.is_standby:
+                notes.append("Nothing was vacuumed before the run: the server is a standby.")
+            elif self.vacuums:
                 notes.append(vacuum_pgbench_tables(there, with_accounts=self.options.vacuum_all))
             return self._run(there, scale, *notes)
 
@@ -191,6 +202,18 @@ class _Window:
             scale = self.scale or THROW_AWAY_SCALE
             _make_tables(there, self.tables, scale, is_quiet=not stderr().is_terminal)
             return self._run(there, scale, note)
+
+    def refuse(self, there: Server) -> None:
+        """Refuse scripts that cannot run on a server, and a mode of statements that does not get through to it."""
+        from pgdrag.cli.server_argument import refuse_standby
+        from pgdrag.driver.pooler import sendable
+
+        for script in self.scripts:
+            if script.is_builtin and script.writes:
+                purpose = f"the script {script.name}"
+                refuse_standby(there, purpose, "Name its primary, or only read: -S.")
+        has_blocks = any(script.has_block for script in self.scripts)
+        sendable(there.pooler, self.options.protocol, is_default=False, has_blocks=has_blocks)
 
     def _scale_on(self, there: Server) -> int:
         from pgdrag.bench import pgbench_scale

@@ -141,16 +141,8 @@ class ServerOptions:
     dbname: Annotated[str | None, typer.Option("--dbname", "-d", metavar="NAME", help="Database name, or anything that DSN can be")] = None  # fmt: skip
     yes: Consent = False
 
-    def reached(self, purpose: str) -> Server:
-        """Return the server, with consent to what pgdrag is about to do: "run the load there"."""
-        from pgdrag.cli.server_argument import require_consent
-
-        server = self.named()
-        require_consent(server, purpose, is_given=self.yes)
-        return server
-
-    def named(self) -> Server:
-        """Return the server, to be read only."""
+    def named(self, *, own_session: str = "") -> Server:
+        """Return the server, to be read only; see `named_server`."""
         from pgdrag.cli.server_argument import named_server
 
         if self.dsn is not None and self.dbname is not None:
@@ -161,7 +153,9 @@ class ServerOptions:
         given = {"host": self.host, "port": self.port, "user": self.username}
         overrides = {name: value for name, value in given.items() if value is not None}
         example = "pgdrag bench postgresql://me@db1/bench, or create one: pgdrag bench --throw-away"
-        return named_server(self.dsn or self.dbname, example, overrides, is_for_driver=True)
+        return named_server(
+            self.dsn or self.dbname, example, overrides, is_for_driver=True, own_session=own_session
+        )
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,8 @@ def doctor(
     for_s = duration_of(for_, "--for", least_s=LEAST_S, most_s=LONGEST_S)
     # Before the look, so that a file that cannot be read costs no wait.
     earlier = None if since is None else period_of_stretch(read_stretch(since))
-    server = named_server(subject, "pgdrag doctor postgresql://me@db1/shop")
+    example = "pgdrag doctor postgresql://me@db1/shop"
+    server = named_server(subject, example, own_session="doctor")
     with live_line(stderr()) as say:
         window = observe_window(
             server,

@@ -39,7 +39,7 @@ def open_existing(
         )
     # What a dead pgdrag changed there is undone before it is taken for the server's own.
     scratch = open_scratch()
-    server = named_server(dsn, _EXAMPLE, is_for_driver=True)
+    server = named_server(dsn, _EXAMPLE, is_for_driver=True, own_session="an experiment")
     permission = Permission(frozenset(allowed), restart_command or "")
     return ExistingTrialRunner.open(server, scratch, permission)
 

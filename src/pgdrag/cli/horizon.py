@@ -54,7 +54,8 @@ def show(
     from pgdrag.cli.server_argument import named_server
     from pgdrag.horizon.state import horizon_state
 
-    state = horizon_state(named_server(dsn, "pgdrag horizon show postgresql://me@db1/shop"))
+    example = "pgdrag horizon show postgresql://me@db1/shop"
+    state = horizon_state(named_server(dsn, example, own_session="horizon show"))
     if json:
         print_json(state)
     else:
@@ -109,7 +110,8 @@ def hold(
     talk = stderr()
     for sentence in restore_leftovers():
         talk.print(sentence, soft_wrap=True)
-    server = named_server(dsn, "pgdrag horizon hold postgresql://me@test1/shop --for 10min")
+    example = "pgdrag horizon hold postgresql://me@test1/shop --for 10min"
+    server = named_server(dsn, example, own_session="horizon hold")
     purpose = f"hold its horizon for {format_duration(for_s)}"
     require_consent(server, purpose, is_given=yes, risk=f"{_HOLD_RISK} {server.name}")
     name = application_name(for_s)
@@ -257,7 +259,8 @@ def capture(
             f"--every {every} is too long for --for {for_}: at least two samples are needed"
         )
     refuse_unwritable(output, needs_directory=True)
-    server = named_server(dsn, "pgdrag capture horizon postgresql://me@db1/shop --for 1h")
+    example = "pgdrag capture horizon postgresql://me@db1/shop --for 1h"
+    server = named_server(dsn, example, own_session="capture horizon")
     talk = stderr()
     sampling = HorizonCapture(server, every_s=every_s, with_applications=applications)
     talk.print(

@@ -78,7 +78,8 @@ def observe(
             f"--size {size} is too small", hint=f"The least is {format_bytes(LEAST_BYTES)}."
         )
     refuse_unwritable(out, needs_directory=True)
-    server = named_server(dsn, "pgdrag observe postgresql://me@db1/shop --out shop.obs")
+    example = "pgdrag observe postgresql://me@db1/shop --out shop.obs"
+    server = named_server(dsn, example, own_session="observe")
     path = out or Path(f"{server.target.database.replace('/', '_')}.obs")
     file = _opened(path, append=append, most_bytes=most_bytes)
     talk = stderr()

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from pgdrag.cli.consent import ask, can_answer
 from pgdrag.driver.connection_string import Server, names_a_server, reach
+from pgdrag.driver.pooler import refuse_shared_sessions
 from pgdrag.english import capital
 from pgdrag.errors import UsageError
 from pgdrag.units import format_duration
@@ -26,6 +27,7 @@ def named_server(
     overrides: Mapping[str, str | int] | None = None,
     *,
     is_for_driver: bool = False,
+    own_session: str = "",
 ) -> Server:
     """Return the server that the arguments name, reached as psql reaches it.
 
@@ -33,6 +35,7 @@ def named_server(
         example: a command that names a server, for the hint.
         overrides: libpq's keywords that replace those of `dsn`.
         is_for_driver: refuse what the load driver cannot connect to.
+        own_session: what needs sessions of its own, and is refused behind a pooler that shares them: "horizon show".
 
     Raises:
         UsageError: nothing names a server, or the arguments are not valid.
@@ -45,7 +48,26 @@ def named_server(
             hint=f"Name a server, for example: {example}",
         )
     ask_password = getpass.getpass if can_answer() else None
-    return reach(dsn, overrides, ask_password=ask_password, is_for_driver=is_for_driver)
+    server = reach(dsn, overrides, ask_password=ask_password, is_for_driver=is_for_driver)
+    if own_session:
+        refuse_shared_sessions(server.pooler, own_session)
+    return server
+
+
+def refuse_standby(server: Server, purpose: str, hint: str = "Name its primary.") -> None:
+    """Refuse what writes, on a server where nothing can be written.
+
+    Args:
+        purpose: what would write: "tpcc run".
+
+    Raises:
+        UsageError: the server is a standby.
+    """
+    if server.is_standby:
+        raise UsageError(
+            f"{purpose} writes, and {server.name} is a standby, where nothing can be written",
+            hint=hint,
+        )
 
 
 def require_consent(server: Server, purpose: str, *, is_given: bool, risk: str = "") -> None:

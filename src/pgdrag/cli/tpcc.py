@@ -89,13 +89,13 @@ def load(
     from pgdrag.bench import drop_tables
     from pgdrag.cli.driving import load_tables
     from pgdrag.cli.place import stderr
-    from pgdrag.cli.server_argument import named_server, require_consent
+    from pgdrag.cli.server_argument import named_server, refuse_standby, require_consent
     from pgdrag.existing.datasets import existing_tables
     from pgdrag.workloads.tpcc import Tpcc
 
-    server = named_server(
-        dsn, "pgdrag tpcc load postgresql://me@db1/bench --warehouses 10", is_for_driver=True
-    )
+    example = "pgdrag tpcc load postgresql://me@db1/bench --warehouses 10"
+    server = named_server(dsn, example, is_for_driver=True, own_session="tpcc load")
+    refuse_standby(server, "tpcc load")
     there = existing_tables(server, Tpcc.tables)
     if there and not replace:
         raise UsageError(
@@ -150,7 +150,8 @@ def check(
     from pgdrag.cli.place import plain_table, stdout
     from pgdrag.cli.server_argument import named_server
 
-    server = named_server(dsn, "pgdrag tpcc check postgresql://me@db1/bench", is_for_driver=True)
+    example = "pgdrag tpcc check postgresql://me@db1/bench"
+    server = named_server(dsn, example, is_for_driver=True, own_session="tpcc check")
     found = _conditions(server)
     is_consistent = not any(found.values())
     if json:
@@ -174,6 +175,7 @@ def check(
 @app.command(cls=Command)
 @with_options
 def run(
+    context: typer.Context,
     dsn: Dsn = None,
     *,
     load: LoadOptions,
@@ -216,10 +218,11 @@ def run(
     yes: Consent = False,
 ) -> int:
     """Run TPC-C's transactions on loaded tables and report throughput."""
-    from pgdrag.bench import run_load, tpcc_warehouses
+    from pgdrag.bench import refuse_shared_isolation, run_load, tpcc_warehouses
     from pgdrag.cli.driving import report_window, showing_run
     from pgdrag.cli.place import measuring, stderr
-    from pgdrag.cli.server_argument import named_server, require_consent
+    from pgdrag.cli.server_argument import named_server, refuse_standby, require_consent
+    from pgdrag.driver.pooler import sendable
     from pgdrag.model import WorkloadSpec
     from pgdrag.workloads.tpcc import Tpcc
 
@@ -227,6 +230,11 @@ def run(
     if objection := Tpcc(wait_scale=wait_scale).objection(profile):
         raise UsageError(f"--wait-scale {objection.message}", hint=objection.hint)
     server = named_server(dsn, "pgdrag tpcc run postgresql://me@db1/bench", is_for_driver=True)
+    refuse_standby(server, "tpcc run")
+    source = context.get_parameter_source("statements")
+    is_default = source is not None and source.name == "DEFAULT"
+    statements = sendable(server.pooler, statements, is_default=is_default, has_blocks=True)
+    refuse_shared_isolation(server, isolation)
     workload = Tpcc(
         warehouses=tpcc_warehouses(server),
         isolation=isolation,

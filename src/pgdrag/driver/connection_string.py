@@ -8,28 +8,36 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, LiteralString, NamedTuple
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pgdrag.driver.abort_connection import abort_after
+from pgdrag.driver.connect_errors import Asked, connect_error
+from pgdrag.driver.pooler import Pooler, pooler_before
 from pgdrag.driver.process import Target
 from pgdrag.driver.security import (
-    NOT_IN_THE_CLEAR,
     TLS_ONLY,
     Security,
     parameters,
     parameters_of,
+    refuse_lacking,
     security_of,
+)
+from pgdrag.driver.way_in import (
+    ASIDE_TIMEOUT_S,
+    CONNECT_TIMEOUT_S,
+    NO_PASSPHRASE,
+    AskPassword,
+    WayIn,
 )
 from pgdrag.english import printable
 from pgdrag.errors import ServerLost, UsageError
 
-CONNECT_TIMEOUT_S = 10
 ANSWER_TIMEOUT_S = 10.0
 # What says where to connect to; PGUSER or PGPASSWORD alone name no server.
 _PLACES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGSERVICE")
@@ -37,10 +45,7 @@ _PLACES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGSERVICE")
 _NOT_ENCODED = "invalid percent-encoding (write %25 for a % in a password)"
 # libpq would quote a part of what it cannot read, which may be the password's.
 _NOT_QUOTED = 'missing "=" after a word (put a value with spaces between single quotes)'
-_NO_PORT = "the port is not a number (write %2F for a / and %40 for an @ in a password)"
 _SECRETS = frozenset({"password", "sslpassword"})
-
-AskPassword = Callable[[str], str]
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,9 @@ class Server:
         is_local: reached through a Unix socket or a loopback address.
         is_encrypted: reached with TLS, which every session has then.
         other_sessions: of other clients, on the whole server, when it was asked.
+        is_standby: it is in recovery, so that nothing can be written.
+        started_unix_s: when its postmaster was started, by its own clock.
+        pooler: what stands before it; None: nothing that shows.
         label: what people call it, where its place would tell them nothing.
     """
 
@@ -63,6 +71,9 @@ class Server:
     other_sessions: int
     _conninfo: str = field(repr=False)
     label: str = ""
+    is_standby: bool = False
+    started_unix_s: float = 0.0
+    pooler: Pooler | None = None
 
     @property
     def name(self) -> str:
@@ -84,6 +95,19 @@ class Server:
             found.append(f"it has {self.other_sessions} other {sessions}")
         return tuple(found)
 
+    @property
+    def asked(self) -> Asked:
+        """What was asked for, where a further session is refused."""
+        target, known = self.target, conninfo_to_dict(self._conninfo)
+        return Asked(
+            target.host,
+            str(target.port),
+            target.user,
+            target.database,
+            given=frozenset({"user", "dbname"}),
+            timeout_s=str(known.get("connect_timeout", CONNECT_TIMEOUT_S)),
+        )
+
     def conninfo(self, **keywords: str | int) -> str:
         """Return what leads to it, with the password: for libpq, and for nobody to read."""
         return make_conninfo(self._conninfo, **keywords)
@@ -98,6 +122,21 @@ class Server:
         target = replace(self.target, database=database)
         return replace(self, target=target, _conninfo=self.conninfo(dbname=database))
 
+    def looked_at_again(self) -> Server:
+        """Return what the server says of itself now.
+
+        Raises:
+            ServerLost: it does not answer any more.
+        """
+        with self.connect(connect_timeout=ASIDE_TIMEOUT_S) as connection:
+            seen = _look_around(connection)
+        return replace(
+            self,
+            other_sessions=seen.other_sessions,
+            is_standby=seen.is_standby,
+            started_unix_s=seen.started_unix_s,
+        )
+
     def connect(self, **keywords: str | int) -> psycopg.Connection:
         """Return a new connection, in autocommit mode.
 
@@ -108,9 +147,12 @@ class Server:
             ServerLost: it does not answer any more.
         """
         try:
-            return psycopg.connect(self.conninfo(**keywords), autocommit=True)
+            connection = psycopg.connect(self.conninfo(**keywords), autocommit=True)
         except psycopg.OperationalError as error:
-            raise ServerLost(f"could not connect to {self.name}: {_reason(error)}") from None
+            raise connect_error(str(error), self.asked) from None
+        if self.pooler is not None:  # what psycopg prepared could be gone, or somebody else's
+            connection.prepare_threshold = None
+        return connection
 
 
 def names_a_server(
@@ -133,7 +175,7 @@ def reach(
         dsn: a connection string, a URI or a database's name; None: what the environment says.
         overrides: libpq's keywords that replace those of `dsn`.
         ask_password: asks the person at the terminal, given what for; None: nobody is there.
-        is_for_driver: only as the load driver can: without options for the session, for example.
+        is_for_driver: only as the load driver can: not with an encrypted key, for example.
 
     Raises:
         UsageError: the string cannot be read, or asks for what the load driver does not have.
@@ -143,11 +185,16 @@ def reach(
     ours = {"application_name": "pgdrag"}
     keywords: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_S, **wanted, **ours}
     known = parameters_of(make_conninfo(**keywords))
-    if is_for_driver and known.get("gssencmode") != "require":
-        # The driver encrypts with TLS alone: so must the question, or it would prove nothing.
-        keywords["gssencmode"] = "disable"
+    if is_for_driver:
+        refuse_lacking(known)
+        if known.get("gssencmode") != "require":
+            # The driver encrypts with TLS alone: so must the question, or it would prove nothing.
+            keywords["gssencmode"] = "disable"
+    if not known.get("sslpassword"):
+        keywords["sslpassword"] = NO_PASSPHRASE
     is_careful = not known.get("require_auth") and known.get("sslmode") not in TLS_ONLY
-    with _connect(keywords, ask_password, is_careful=is_careful) as connection:
+    way = WayIn(wanted, known, ask_password, is_for_driver=is_for_driver)
+    with way.connect(keywords, is_careful=is_careful) as connection:
         info, is_encrypted = connection.info, connection.pgconn.ssl_in_use
         known = parameters(connection.pgconn.info)
         if is_careful:  # the driver has this rule of its own
@@ -156,8 +203,8 @@ def reach(
         host = info.host or "localhost"
         is_socket = host.startswith("/")
         address = info.hostaddr.partition("%")[0]
-        others = _other_sessions(connection)
-        return Server(
+        seen = _look_around(connection)
+        server = Server(
             target=Target(
                 host,
                 info.port,
@@ -165,39 +212,63 @@ def reach(
                 info.dbname,
                 info.password or None,
                 address=None if is_socket or info.hostaddr == host else info.hostaddr,
+                options=known.get("options"),
                 security=security,
             ),
             version=f"{info.server_version // 10000}.{info.server_version % 10000}",
             is_local=is_socket or ip_address(address).is_loopback,
             is_encrypted=is_encrypted,
-            other_sessions=others,
+            other_sessions=seen.other_sessions,
+            is_standby=seen.is_standby,
+            started_unix_s=seen.started_unix_s,
             _conninfo=make_conninfo(
                 info.dsn,
                 password=info.password,
+                # Of several hosts, and of several addresses of a name, it is this one from now on.
+                host=host,
+                hostaddr=None if is_socket else info.hostaddr,
+                port=info.port,
+                target_session_attrs="any",
+                load_balance_hosts="disable",
                 # What was encrypted once is not spoken in clear text later.
                 **({"sslmode": _at_least_encrypted(known)} if is_encrypted else {}),
             ),
         )
+        if seen.pid == info.backend_pid:
+            return server
+    # A pooler names a process of its own invention.
+    return replace(server, pooler=pooler_before(server.conninfo()))
 
 
-def _other_sessions(connection: psycopg.Connection) -> int:
-    """Return how many sessions there are besides this one, from a server that may be none.
+class _Seen(NamedTuple):
+    """What a server that was just reached says of itself."""
+
+    pid: int
+    other_sessions: int
+    is_standby: bool
+    started_unix_s: float
+
+
+def _look_around(connection: psycopg.Connection) -> _Seen:
+    """Ask a server, that may be none, what there is to know of it.
 
     Raises:
         ServerLost: it does not answer in time, or something else.
     """
-    count, is_late = -1, threading.Event()
+    found: _Seen | None = None
+    is_late = threading.Event()
     try:
         # libpq would wait for ever.
         with (
             abort_after(connection, after_s=ANSWER_TIMEOUT_S) as is_late,
             connection.cursor() as cursor,
         ):
-            for (found,) in cursor.stream(_OTHER_SESSIONS):
-                if count >= 0:  # rows may come without end: the session is over, and none is kept
+            for pid, others, is_standby, started in cursor.stream(_LOOK_AROUND):
+                if found is not None:
+                    # Rows may come without end: the session is over, and none is kept.
                     connection.close()
                     raise ValueError
-                count = int(found)
+                found = _Seen(int(pid), int(others), bool(is_standby), float(started))
     except psycopg.Error as error:
         if is_late.is_set():
             raise ServerLost(
@@ -205,10 +276,10 @@ def _other_sessions(connection: psycopg.Connection) -> int:
             ) from None
         raise ServerLost(f"could not ask the server anything: {_reason(error)}") from None
     except (ValueError, TypeError):
-        count = -1
-    if count < 0:
+        found = None
+    if found is None or found.other_sessions < 0:
         raise ServerLost("the server does not answer as PostgreSQL does")
-    return count
+    return found
 
 
 def _at_least_encrypted(known: Mapping[str, str]) -> str:
@@ -237,85 +308,17 @@ def _read(dsn: str | None) -> dict[str, str | int]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _connect(
-    keywords: Mapping[str, Any], ask_password: AskPassword | None, *, is_careful: bool
-) -> psycopg.Connection:
-    """Connect; if `is_careful`, without a word that would tell the password to who listens."""
-    careful = {"require_auth": NOT_IN_THE_CLEAR} if is_careful else {}
-    try:
-        return psycopg.connect(make_conninfo(**{**keywords, **careful}), autocommit=True)
-    except psycopg.OperationalError as error:
-        failure = error
-    reason = _reason(failure)
-    # Of several hosts, the last one's own words are the first line.
-    if is_careful and "authentication method requirement" in str(failure).partition("\n")[0]:
-        return _connect(_without_eavesdroppers(failure, keywords), ask_password, is_careful=False)
-    if "no password supplied" in reason and "password" not in keywords:
-        if ask_password is None:
-            raise UsageError(
-                "the server asks for a password, and there is none",
-                detail=f"{reason[0].upper()}{reason[1:]}.",
-                hint="Put it in ~/.pgpass or in PGPASSWORD.",
-            )
-        answered = {**keywords, "password": ask_password("Password: ")}
-        return _connect(answered, None, is_careful=is_careful)
-    raise ServerLost(f"could not connect: {reason}", hint=_connect_hint(reason))
-
-
-def _connect_hint(reason: str) -> str:
-    hint = "Name the server by a connection string or by PGHOST, PGPORT, PGDATABASE and PGUSER."
-    if "No such file or directory" in reason or "Connection refused" in reason:
-        return f"Is a server running there? {hint}"
-    if "no encryption" in reason or "SSL off" in reason:
-        return "The server wants TLS: connect with sslmode=require, or better sslmode=verify-full."
-    if "does not support SSL" in reason:
-        return (
-            "Set ssl = on there. Without TLS a password goes to another host only if the server asks for "
-            "scram-sha-256, or if require_auth allows another method."
-        )
-    return hint
-
-
-def _without_eavesdroppers(
-    failure: psycopg.OperationalError, keywords: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return how to connect to a server that asks for the password in clear text or as an MD5 hash.
-
-    Raises:
-        ServerLost: whoever listens would learn it.
-    """
-    assert failure.pgconn is not None, "libpq has said so of a connection"
-    found = parameters(failure.pgconn.info)
-    host, address = failure.pgconn.host.decode(), failure.pgconn.hostaddr.decode()
-    if host.startswith("/") or ip_address(address.partition("%")[0]).is_loopback:
-        # To this one and no other: of several hosts, some may be remote.
-        port = failure.pgconn.port.decode()
-        return {**keywords, "host": host, "hostaddr": address or None, "port": port}
-    if found.get("sslmode") != "disable":
-        return {**keywords, "sslmode": "require"}
-    raise ServerLost(
-        f"could not connect: {host} asks for the password in clear text or as an MD5 hash, without TLS",
-        hint="Connect with sslmode=require, let the server ask for scram-sha-256, or allow it with "
-        "require_auth=md5 or require_auth=password.",
-    )
-
-
 def _reason(error: psycopg.Error) -> str:
-    """Return the server's or libpq's own words in one line, without what psycopg puts before."""
+    """Return the server's or libpq's own words in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[0] if lines else "no reason is given"
-    if "Servname not supported" in text or 'for connection option "port"' in text:
-        return _NO_PORT
-    if text.startswith("Multiple connection attempts") and len(lines) > 1:
-        text = lines[1].removeprefix("- ")
-    for prefix in ("connection failed: ", "connection is bad: "):
-        text = text.removeprefix(prefix)
-    return text
+    return lines[0] if lines else "no reason is given"
 
 
 # Whoever may not see other roles' sessions sees their database, but not what kind they are.
-_OTHER_SESSIONS = """
-SELECT count(*) FROM pg_stat_activity
+_LOOK_AROUND: LiteralString = """
+SELECT pg_backend_pid(), count(*), pg_is_in_recovery(),
+       extract(epoch FROM pg_postmaster_start_time())::float8
+FROM pg_stat_activity
 WHERE datid IS NOT NULL AND pid <> pg_backend_pid()
   AND coalesce(backend_type, 'client backend') = 'client backend'
 """

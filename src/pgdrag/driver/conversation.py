@@ -158,7 +158,9 @@ class Conversation:
                     where = (
                         f"The load driver was in its phase {line.phase}." if line.phase else None
                     )
-                    raise DriverError(line.message, sqlstate=line.sqlstate, detail=where)
+                    raise DriverError(
+                        line.message, sqlstate=line.sqlstate, phase=line.phase, detail=where
+                    )
                 if isinstance(line, DoneLine):
                     # Before the window was asked for: `measurement_of` says why, if it was stopped.
                     measurement_of(line, ())

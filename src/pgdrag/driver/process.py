@@ -70,6 +70,7 @@ class Target:
         password: written nowhere.
         bin_dir: the directory of the server's own programs, for those who run them; None where it is unknown.
         address: where the host is; None: where its name says.
+        options: settings that each session begins with: "-c work_mem=1MB".
         security: what is asked of the server before it is believed.
         cluster: the data directory, where it is a throw-away cluster: its clients end with it.
         run_as: the user that programs of an experiment run as, there; None: as whoever runs pgdrag.
@@ -83,6 +84,7 @@ class Target:
     password: str | None = field(default=None, repr=False)
     bin_dir: Path | None = None
     address: str | None = None
+    options: str | None = None
     security: Security = field(default_factory=Security)
     cluster: Path | None = None
     run_as: ServerUser | None = None
@@ -366,6 +368,7 @@ def driver_job(
             "application_name": "pgdrag",
             "connect_timeout_s": connect_timeout_s,
             **({"address": target.address} if target.address else {}),
+            **({"options": target.options} if target.options else {}),
             **target.security.job(),
         },
         "die_with_parent": True,

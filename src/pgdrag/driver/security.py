@@ -24,12 +24,42 @@ TLS_ONLY = frozenset({"require", "verify-ca", "verify-full"})
 NOT_IN_THE_CLEAR = "!password,!md5"
 
 _METHODS = ("none", "password", "md5", "scram-sha-256")
+_KEEP_ALIVE = {
+    "idle_s": "keepalives_idle",
+    "interval_s": "keepalives_interval",
+    "count": "keepalives_count",
+    "user_timeout_ms": "tcp_user_timeout",
+}
+_LEAVE_OUT = "Leave it out here."
+# What the driver has not, with the values that ask for nothing.
 _LACKING = {
-    "options": "Set it with ALTER ROLE … SET or ALTER DATABASE … SET, and leave it out here.",
-    "sslcrl": "Leave it out here.",
-    "sslcrldir": "Leave it out here.",
-    "ssl_max_protocol_version": "Limit the version in the server's settings, and leave it out here.",
-    "requirepeer": "Leave it out here.",
+    "client_encoding": (
+        ("utf8", "utf-8", "auto"),
+        "Leave it out here: scripts are UTF-8, and so are sessions.",
+    ),
+    "sslcrl": ((), _LEAVE_OUT),
+    "sslcrldir": ((), _LEAVE_OUT),
+    "sslkeylogfile": ((), _LEAVE_OUT),
+    "ssl_max_protocol_version": (
+        (),
+        "Limit the version in the server's settings, and leave it out here.",
+    ),
+    "ssl_min_protocol_version": (
+        ("tlsv1", "tlsv1.1", "tlsv1.2"),
+        "Set ssl_min_protocol_version in the server's settings, and leave it out here.",
+    ),
+    "min_protocol_version": (
+        ("3.0",),
+        "The driver speaks version 3.0 of the protocol: leave it out here.",
+    ),
+    "requirepeer": ((), _LEAVE_OUT),
+    "gssencmode": (("disable", "prefer"), "Encrypt with TLS: sslmode=verify-full."),
+    "oauth_issuer": ((), "Use a role with another way to authenticate."),
+    "scram_client_key": ((), "Give the password instead."),
+    "replication": (
+        ("0", "off", "false", "no"),
+        "Leave it out here: it asks for another protocol.",
+    ),
 }
 
 
@@ -75,11 +105,13 @@ class Security:
         channel_binding: libpq's disable, prefer or require.
         auth_methods: how the server may authenticate the role, as in `require_auth`; None: in any way, but
             a password and its MD5 hash go only where nobody listens.
+        keep_alive: how TCP connections notice that the server is gone, as the driver's contract has it.
     """
 
     tls: Tls | None = None
     channel_binding: str = "prefer"
     auth_methods: tuple[str, ...] | None = None
+    keep_alive: Mapping[str, int] | None = None
 
     def job(self) -> dict[str, object]:
         """Return the keys of `server` in the driver's contract that say more than its defaults."""
@@ -90,6 +122,8 @@ class Security:
             found["channel_binding"] = self.channel_binding
         if self.auth_methods is not None:
             found["auth_methods"] = list(self.auth_methods)
+        if self.keep_alive is not None:
+            found["keep_alive"] = dict(self.keep_alive)
         return found
 
 
@@ -112,6 +146,29 @@ def parameters(found: list[pq.ConninfoOption]) -> dict[str, str]:
     return {one.keyword.decode(): one.val.decode() for one in found if one.val}
 
 
+def refuse_lacking(known: Mapping[str, str]) -> None:
+    """Refuse what libpq would do and the driver's sessions cannot.
+
+    Raises:
+        UsageError: a parameter asks for it; the message names the parameter.
+    """
+    for name, (harmless, hint) in _LACKING.items():
+        value = known.get(name)
+        if value and value.lower() not in harmless:
+            raise UsageError(
+                f"cannot pass connection option {name}={value!r} to the load driver", hint=hint
+            )
+
+
+def refuse_encrypted_key(known: Mapping[str, str]) -> None:
+    """Refuse a client's key that has a passphrase.
+
+    Raises:
+        UsageError: it has.
+    """
+    _pem(_file(known.get("sslkey"), "postgresql.key"))
+
+
 def security_of(known: Mapping[str, str], *, is_encrypted: bool) -> Security:
     """Return what the driver must ask of a server that libpq has connected to.
 
@@ -122,26 +179,18 @@ def security_of(known: Mapping[str, str], *, is_encrypted: bool) -> Security:
     Raises:
         UsageError: a parameter asks for what the driver does not have, or a file cannot be used.
     """
-    for name, hint in _LACKING.items():
-        if known.get(name):
-            raise UsageError(
-                f"cannot pass connection option {name}={known[name]!r} to the load driver",
-                hint=hint,
-            )
-    if known.get("ssl_min_protocol_version") == "TLSv1.3":
-        raise UsageError(
-            "cannot pass connection option ssl_min_protocol_version='TLSv1.3' to the load driver",
-            hint="Set ssl_min_protocol_version in the server's settings, and leave it out here.",
-        )
-    if known.get("gssencmode") == "require":
-        raise UsageError(
-            "cannot pass connection option gssencmode='require' to the load driver",
-            hint="Encrypt with TLS: sslmode=verify-full.",
-        )
+    refuse_lacking(known)
     methods = _methods_of(known.get("require_auth", ""))
-    if not is_encrypted:
-        return Security(auth_methods=methods)
-    return Security(_tls_of(known), known.get("channel_binding", "prefer"), methods)
+    tls = _tls_of(known) if is_encrypted else None
+    binding = known.get("channel_binding", "prefer") if is_encrypted else "prefer"
+    return Security(tls, binding, methods, _keep_alive_of(known))
+
+
+def _keep_alive_of(known: Mapping[str, str]) -> dict[str, int] | None:
+    """Return what keeps connections alive, where anything is said about it; libpq takes 0 for the default."""
+    found = {name: known.get(keyword, "") for name, keyword in _KEEP_ALIVE.items()}
+    given = {name: int(value) for name, value in found.items() if value.isdigit() and int(value)}
+    return given if given and known.get("keepalives") != "0" else None
 
 
 def _tls_of(known: Mapping[str, str]) -> Tls:

@@ -1,4 +1,4 @@
-"""Was the load driver the bottleneck? What it used, how late it was, and the warnings that follow.
+"""Was the load driver, or its way to the server, the bottleneck? What it used, how late it was, and the warnings.
 
 The rule: a trial in which the driver may have been the bottleneck keeps its number, as a bound, and
 has a warning with the reason. It is not thrown away: the server was at least that fast.
@@ -14,11 +14,13 @@ from pgdrag.english import counted, percent_words
 from pgdrag.findings.analysis import TreatmentAnalysis
 from pgdrag.model import Result
 from pgdrag.model.measurement import DriverCost, Latency, Measurement
-from pgdrag.units import format_duration
+from pgdrag.units import format_duration, format_number, format_rate
 
 BUSY = 0.8  # share of a processor from which a worker thread may have been the bottleneck
 LATE_US = 1_000.0  # p99 of the schedule's lateness from which arrivals are not on schedule
 LATE_SHARE = 0.1  # of the median latency: lateness or send lag that is seen in it
+FAR_US = 100.0  # of a round trip: below, it is the server that wakes up, and no network
+FAR_SHARE = 0.5  # of the latency: round trips that take most of it
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class DriverFinding:
         busiest_share: share of a processor that its busiest worker thread used.
         cpu_us_per_transaction: None where no transaction ended.
         is_suspect: in any trial of the rung.
+        round_trips: per transaction, in words: "7.1 round trips of 0.5 ms"; None where that is unknown.
         warnings: why, each with the remedy still untried.
     """
 
@@ -41,6 +44,7 @@ class DriverFinding:
     cost: DriverCost
     is_suspect: bool
     warnings: tuple[str, ...]
+    round_trips: str | None = None
 
 
 def driver_finding(trials: Sequence[tuple[Result, Measurement]]) -> DriverFinding | None:
@@ -60,6 +64,7 @@ def driver_finding(trials: Sequence[tuple[Result, Measurement]]) -> DriverFindin
         cost=measured.driver,
         is_suspect=bool(warnings),
         warnings=warnings,
+        round_trips=None if round_trip_share(measured) is None else _round_trip_words(measured),
     )
 
 
@@ -97,12 +102,39 @@ def driver_warnings(measured: Measurement) -> tuple[str, ...]:
             f"the latency includes waits of the load driver: 1 % of answers waited {_us(lag_us)} or more for its "
             f"processor{beside}; use fewer connections per thread, or a machine of its own"
         )
+    share = round_trip_share(measured)
+    if share is not None and share > FAR_SHARE and (cost.round_trip_us or 0.0) >= FAR_US:
+        committed_per_s = measured.total.committed / measured.elapsed_s
+        found.append(
+            f"the network may be the bottleneck: transactions spent {percent_words(share)} of their time in "
+            f"{_round_trip_words(measured)}, so that these clients could commit at most "
+            f"{format_rate(committed_per_s / share)} on a server that takes no time; run pgdrag nearer to the server, "
+            "use more clients, or send statements together (\\startpipeline)"
+        )
     if stall_us / 1e6 > interval_s:
         found.append(
             f"the load driver stalled for {_us(stall_us)}, longer than an interval: something else used its "
             "processor; run on a quiet machine"
         )
     return tuple(found)
+
+
+def round_trip_share(measured: Measurement) -> float | None:
+    """Return the share of the latency that round trips take without any work; None where that is unknown."""
+    cost = measured.driver
+    latency_us = sum(one.count * one.mean_us for one in measured.latency.values())
+    if cost.round_trips is None or cost.round_trip_us is None or not latency_us:
+        return None
+    return min(cost.round_trips * cost.round_trip_us / latency_us, 1.0)
+
+
+def _round_trip_words(measured: Measurement) -> str:
+    """Return `7.1 round trips of 0.5 ms each`."""
+    cost, total = measured.driver, measured.total
+    ended = total.committed + total.rolled_back + total.failed
+    assert cost.round_trips is not None, "see round_trip_share"
+    number = format_number(cost.round_trips / max(ended, 1), significant=2)
+    return f"{number} round trips of {_us(cost.round_trip_us or 0.0)}"
 
 
 def median_latency_us(latency: Mapping[str, Latency]) -> float | None:
@@ -127,6 +159,8 @@ def driver_words(found: DriverFinding) -> str:
     ):
         if value_us is not None:
             parts.append(f"{what} {_us(value_us)}")
+    if found.round_trips is not None:
+        parts.append(f"{found.round_trips} a transaction")
     return ", ".join(parts)
 
 

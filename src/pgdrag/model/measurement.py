@@ -169,6 +169,8 @@ class DriverCost:
         lateness_us_p99, lateness_us_max: open loop: how much later than due the driver began an
             arrival for which a client was free; None in closed loop.
         stall_us_p99, stall_us_max: how late a 10 ms timer of the event loop fired.
+        round_trips: questions that were sent and answered, however many statements were in each.
+        round_trip_us: what a question takes that asks for nothing, before the load: the median.
     """
 
     user_cpu_s: float
@@ -182,6 +184,8 @@ class DriverCost:
     lateness_us_max: float | None = None
     stall_us_p99: float | None = None
     stall_us_max: float | None = None
+    round_trips: int | None = None
+    round_trip_us: float | None = None
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ What the driver is told is the text: it reads no files.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -18,6 +19,10 @@ from pgdrag.host.nearest_file import nearest_file
 
 LARGEST_SCRIPT_BYTES = 1_000_000
 LARGEST_WEIGHT = 2**31 - 1
+
+
+_WRITES = re.compile(r"\b(?:insert|update|delete|merge|truncate|copy)\b", re.IGNORECASE)
+_BEGINS = re.compile(r"(?:^|;)\s*(?:begin|start\s+transaction)\b", re.IGNORECASE | re.MULTILINE)
 
 
 class Builtin(NamedTuple):
@@ -44,6 +49,16 @@ class Script(BaseModel):
     def is_builtin(self) -> bool:
         """Whether it is one of pgbench's own, which wants pgbench's tables."""
         return self.text in (x.text for x in BUILTINS.values())
+
+    @property
+    def writes(self) -> bool:
+        """Whether a word of it changes rows; in a function's or a view's name it does, too."""
+        return _WRITES.search(self.text) is not None
+
+    @property
+    def has_block(self) -> bool:
+        """Whether a transaction of several statements begins in it."""
+        return _BEGINS.search(self.text) is not None
 
 
 _ACCOUNT = "\\set aid random(1, 100000 * :scale)\n"

@@ -9,7 +9,10 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use rustix::net::sockopt;
+use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -22,6 +25,40 @@ pub(crate) enum Address {
     Tcp(String, u16),
 }
 
+/// How a TCP connection notices that the other side is gone; what is not given is the system's default.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct KeepAlive {
+    /// Silence after which it asks.
+    pub idle_s: Option<u32>,
+    /// Between two questions.
+    pub interval_s: Option<u32>,
+    /// Questions without an answer that end the connection.
+    pub count: Option<u32>,
+    /// How long what was sent may stay unacknowledged.
+    pub user_timeout_ms: Option<u32>,
+}
+
+impl KeepAlive {
+    fn apply(self, stream: &TcpStream) -> io::Result<()> {
+        let seconds = |number: u32| Duration::from_secs(number.into());
+        sockopt::set_socket_keepalive(stream, true)?;
+        if let Some(idle) = self.idle_s {
+            sockopt::set_tcp_keepidle(stream, seconds(idle))?;
+        }
+        if let Some(interval) = self.interval_s {
+            sockopt::set_tcp_keepintvl(stream, seconds(interval))?;
+        }
+        if let Some(count) = self.count {
+            sockopt::set_tcp_keepcnt(stream, count)?;
+        }
+        if let Some(timeout) = self.user_timeout_ms {
+            sockopt::set_tcp_user_timeout(stream, timeout)?;
+        }
+        Ok(())
+    }
+}
+
 pub(crate) enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
@@ -29,13 +66,17 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    pub(crate) async fn connect(address: &Address) -> io::Result<Self> {
+    pub(crate) async fn connect(
+        address: &Address,
+        keep_alive: Option<KeepAlive>,
+    ) -> io::Result<Self> {
         match address {
             Address::Unix(path) => UnixStream::connect(path).await.map(Self::Unix),
             Address::Tcp(host, port) => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;
                 // A statement is one small write that waits for its answer: never hold it back.
                 stream.set_nodelay(true)?;
+                keep_alive.map_or(Ok(()), |keep_alive| keep_alive.apply(&stream))?;
                 Ok(Self::Tcp(stream))
             }
         }

@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 pub use self::pgbench::{PgbenchJob, ScriptJob, Statements};
 use crate::error::Error;
+use crate::io::stream::KeepAlive;
 use crate::session::{AuthMethod, ChannelBinding, Target, Trust};
 use crate::tls::TlsTerms;
 
@@ -94,6 +95,12 @@ pub struct Server {
     pub application_name: String,
     /// For all connections together.
     pub connect_timeout_s: f64,
+    /// What the server's command line could have said, for each session: `-c work_mem=1MB`.
+    #[serde(default)]
+    pub options: Option<String>,
+    /// How TCP connections notice that the server is gone; `None`: as the system does.
+    #[serde(default)]
+    pub keep_alive: Option<KeepAlive>,
     /// Where the host is, if its name is not to be looked up.
     #[serde(default)]
     pub address: Option<String>,
@@ -167,6 +174,8 @@ impl Job {
             server.password.as_deref(),
             &server.application_name,
         )
+        .with_options(server.options.as_deref())
+        .kept_alive(server.keep_alive)
         .secured(trust, server.tls.as_ref(), server.address.as_deref())
         .map_err(Error::Fatal)
     }
@@ -212,6 +221,7 @@ impl Server {
             ("database", Some(&self.database)),
             ("password", self.password.as_ref()),
             ("application_name", Some(&self.application_name)),
+            ("options", self.options.as_ref()),
         ];
         for (key, text) in texts {
             // The protocol ends a string with a zero byte.

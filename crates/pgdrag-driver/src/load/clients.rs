@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -44,6 +45,8 @@ pub(crate) struct Terms {
     pub(crate) counts_from_due: bool,
     pub(crate) interval: Duration,
     pub(crate) clock: Clock,
+    /// What a question takes that asks for nothing; the first client finds it out before it begins.
+    pub(crate) round_trip_ns: AtomicU64,
 }
 
 /// Which transactions are tried again.

@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::task::JoinSet;
 
@@ -43,6 +44,9 @@ pub(crate) async fn connect<W: Workload>(
                 let mut connection = Connection::connect(&terms.target).await?;
                 if number == 0 {
                     workload.expect_dataset(&mut connection).await?;
+                    let round_trip = connection.round_trip().await?;
+                    let nanoseconds = u64::try_from(round_trip.as_nanos()).unwrap_or(u64::MAX);
+                    terms.round_trip_ns.store(nanoseconds, Ordering::Relaxed);
                 }
                 let terminal = workload.terminal(number, clients, &mut connection).await?;
                 connection.watch(&reactor)?;

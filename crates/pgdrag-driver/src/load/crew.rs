@@ -1,7 +1,7 @@
 //! Which threads does a run have, and what have they reported?
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -38,6 +38,7 @@ pub struct Order<'a, W> {
 
 /// The threads of a run, and what they have reported.
 pub(crate) struct Crew {
+    terms: Arc<Terms>,
     pub(crate) threads: u32,
     /// Threads that have not sent their last event.
     pub(crate) threads_left: u32,
@@ -85,6 +86,7 @@ impl Crew {
             counts_from_due: matches!(job.pacing, Pacing::Open { .. }),
             interval,
             clock,
+            round_trip_ns: AtomicU64::new(0),
         });
 
         let threads = job.threads.min(job.connections);
@@ -104,6 +106,7 @@ impl Crew {
             spawn(format!("worker {thread}"), move || work(post));
         }
         Self {
+            terms,
             threads,
             threads_left: threads,
             stage,
@@ -119,6 +122,11 @@ impl Crew {
             has_schedule: !matches!(job.pacing, Pacing::Closed),
             seen: None,
         }
+    }
+
+    /// What a question took that asks for nothing, before the load.
+    pub(crate) fn round_trip(&self) -> Duration {
+        Duration::from_nanos(self.terms.round_trip_ns.load(Ordering::Relaxed))
     }
 
     /// Waits until every thread's clients are connected.

@@ -272,7 +272,13 @@ impl<S: Future<Output = ()>> Run<'_, '_, S> {
             return Ok(());
         };
         let crew = self.crew;
-        let driver = DriverCost::new(self.cpu, &crew.insight, crew.threads, !crew.is_closed_loop());
+        let driver = DriverCost::new(
+            self.cpu,
+            &crew.insight,
+            crew.threads,
+            !crew.is_closed_loop(),
+            crew.round_trip(),
+        );
         self.output.done_run(&RunSummary {
             elapsed_s: end.since(opening).as_secs_f64(),
             warm_up_s: opening.since(began).as_secs_f64(),

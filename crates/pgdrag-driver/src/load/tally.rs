@@ -12,6 +12,7 @@ use crate::io::clock::Moment;
 use crate::io::process::thread_cpu;
 use crate::load::samples::{Batch, Laps, Latencies, Recorder, latencies, whole_us};
 use crate::load::window::{Place, Window};
+use crate::session::round_trips;
 use crate::workload::{Ended, Lap};
 
 /// What one client is doing, as far as the counts are concerned.
@@ -63,6 +64,8 @@ pub(crate) struct Insight {
     pub(crate) carried: u64,
     /// CPU time of the thread over the window.
     pub(crate) cpu: Duration,
+    /// Questions that were sent and answered in the window, however many statements were in each.
+    pub(crate) round_trips: u64,
 }
 
 impl Insight {
@@ -77,6 +80,7 @@ impl Insight {
             late: 0,
             carried: 0,
             cpu: Duration::ZERO,
+            round_trips: 0,
         }
     }
 
@@ -96,6 +100,7 @@ impl Insight {
         self.late += other.late;
         self.carried += other.carried;
         self.cpu = self.cpu.max(other.cpu);
+        self.round_trips += other.round_trips;
     }
 }
 
@@ -123,6 +128,7 @@ pub(crate) struct Tally {
     latency_limit: Option<Duration>,
     is_open: bool,
     cpu_at_opening: Duration,
+    round_trips_at_opening: u64,
 }
 
 impl Tally {
@@ -145,6 +151,7 @@ impl Tally {
             latency_limit,
             is_open: false,
             cpu_at_opening: Duration::ZERO,
+            round_trips_at_opening: 0,
         }
     }
 
@@ -173,6 +180,7 @@ impl Tally {
         let Some(opening) = self.window.opening() else { return };
         self.is_open = true;
         self.cpu_at_opening = thread_cpu();
+        self.round_trips_at_opening = round_trips();
         self.recorder.open(opening);
         for slot in &self.slots {
             if let Slot::Running(transaction) = *slot {
@@ -325,6 +333,7 @@ impl Tally {
     pub(crate) fn close(&mut self) {
         if self.is_open {
             self.insight.cpu = thread_cpu().saturating_sub(self.cpu_at_opening);
+            self.insight.round_trips = round_trips() - self.round_trips_at_opening;
         }
     }
 

@@ -129,7 +129,7 @@ impl Workload for Scripts {
     ) -> Result<Terminal, Error> {
         let (shared, draws) =
             (Arc::clone(&self.shared), Draws::new(self.shared.seed, client, clients));
-        Terminal::open(shared, client, draws, conn)
+        Terminal::open(shared, client, draws, conn).await
     }
 }
 

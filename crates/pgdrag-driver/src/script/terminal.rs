@@ -44,7 +44,7 @@ struct Ready {
 }
 
 impl Terminal {
-    pub(super) fn open(
+    pub(super) async fn open(
         shared: Arc<Shared>,
         number: u32,
         draws: Draws,
@@ -66,12 +66,12 @@ impl Terminal {
             laps: Vec::new(),
             account,
         };
-        terminal.attach(conn)?;
+        terminal.attach(conn).await?;
         Ok(terminal)
     }
 
     /// Begins with a connection on which nothing is prepared.
-    fn attach(&mut self, conn: &mut Connection) -> Result<(), Error> {
+    async fn attach(&mut self, conn: &mut Connection) -> Result<(), Error> {
         self.statements.clear();
         self.statements.resize_with(self.shared.programs.statements().len(), || None);
         conn.set_protocol(match self.shared.job.statements {
@@ -79,6 +79,7 @@ impl Terminal {
             Statements::Extended => Protocol::Extended,
             Statements::Prepared => Protocol::Prepared,
         })
+        .await
     }
 
     fn step(&mut self) -> Result<Step, Error> {
@@ -343,6 +344,6 @@ impl workload::Terminal for Terminal {
     }
 
     async fn reconnect(&mut self, conn: &mut Connection) -> Result<(), Error> {
-        self.attach(conn)
+        self.attach(conn).await
     }
 }

@@ -6,7 +6,7 @@
 //! connection in the middle of an answer; it then refuses further work and must be dropped, too.
 
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pgwire::backend::{self, Tag};
 use pgwire::frontend;
@@ -26,6 +26,7 @@ pub struct Connection {
     cancel: CancelToken,
     protocol: Protocol,
     pub(crate) controls: Controls,
+    are_controls_prepared: bool,
     transaction: Status,
     pub(crate) is_begin_queued: bool,
     /// True while an answer is outstanding, and for good once the connection is unusable.
@@ -42,6 +43,10 @@ enum Status {
     Failed,
 }
 
+const ROUND_TRIPS_TRIED: usize = 21;
+
+const CONTROLS: [&str; 3] = ["begin", "commit", "rollback"];
+
 /// The statements that every connection has.
 pub(crate) struct Controls {
     pub(crate) begin: Statement,
@@ -51,35 +56,29 @@ pub(crate) struct Controls {
 
 impl Controls {
     fn new(protocol: Protocol) -> Result<Self, Error> {
-        Ok(Self {
-            begin: Statement::control("begin", protocol)?,
-            commit: Statement::control("commit", protocol)?,
-            rollback: Statement::control("rollback", protocol)?,
-        })
+        let [begin, commit, rollback] = CONTROLS.map(|sql| Statement::control(sql, protocol));
+        Ok(Self { begin: begin?, commit: commit?, rollback: rollback? })
     }
 }
 
 impl Connection {
     /// Opens a session. Waits for as long as the server does, so give it a time limit.
+    ///
+    /// Nothing is prepared in it: behind a pooler a server session is another client's the next moment.
     pub async fn connect(target: &Target) -> Result<Self, Error> {
         let (exchange, cancel) = startup::open(target).await?;
-        let mut connection = Self {
+        Ok(Self {
             exchange,
             protocol: Protocol::Prepared,
-            controls: Controls::new(Protocol::Prepared)?,
+            controls: Controls::new(Protocol::Extended)?,
+            are_controls_prepared: false,
             transaction: Status::Idle,
             is_begin_queued: false,
             is_unusable: false,
             statements_prepared: 0,
             _registration: target.register(&cancel),
             cancel,
-        };
-        connection.start()?;
-        for sql in ["begin", "commit", "rollback"] {
-            frontend::parse(&mut connection.exchange.out, sql, sql, &[])?;
-        }
-        connection.finish(3).await?;
-        Ok(connection)
+        })
     }
 
     /// Lets the thread's `reactor` tell of the server's answers from now on.
@@ -117,12 +116,35 @@ impl Connection {
         self.transaction == Status::Failed
     }
 
-    /// Sends BEGIN, COMMIT, ROLLBACK and what [`Connection::prepare`] returns in this way from now
-    /// on. A new connection has [`Protocol::Prepared`].
-    pub fn set_protocol(&mut self, protocol: Protocol) -> Result<(), Error> {
-        self.protocol = protocol;
-        self.controls = Controls::new(protocol)?;
+    /// Sends BEGIN, COMMIT, ROLLBACK and what [`Connection::prepare`] returns in this way from now on. A new
+    /// connection prepares what it is asked to, and sends the other three in [`Protocol::Extended`].
+    ///
+    /// One round trip for [`Protocol::Prepared`], the first time; none for the others.
+    pub async fn set_protocol(&mut self, protocol: Protocol) -> Result<(), Error> {
+        let controls = Controls::new(protocol)?;
+        if protocol == Protocol::Prepared && !self.are_controls_prepared {
+            self.start()?;
+            for sql in CONTROLS {
+                frontend::parse(&mut self.exchange.out, sql, sql, &[])?;
+            }
+            self.finish(CONTROLS.len()).await?;
+            self.are_controls_prepared = true;
+        }
+        (self.protocol, self.controls) = (protocol, controls);
         Ok(())
+    }
+
+    /// What it takes to ask for nothing: the median of a few times, without the first, which may wake up either side.
+    pub async fn round_trip(&mut self) -> Result<Duration, Error> {
+        self.simple("").await?;
+        let mut taken = [Duration::ZERO; ROUND_TRIPS_TRIED];
+        for one in &mut taken {
+            let began = Instant::now();
+            self.simple("").await?;
+            *one = began.elapsed();
+        }
+        taken.sort_unstable();
+        Ok(taken[ROUND_TRIPS_TRIED / 2])
     }
 
     /// Prepares a statement with binary values, in the connection's protocol. One round trip.

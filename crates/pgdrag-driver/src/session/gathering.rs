@@ -1,5 +1,6 @@
 //! How is the answer to a flight read to its end, and checked against what is owed?
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
@@ -10,6 +11,15 @@ use super::answers::{Owed, is_in_passing};
 use super::connection::Connection;
 use super::exchange::Arrived;
 use crate::error::Error;
+
+thread_local! {
+    static ROUND_TRIPS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How often this thread has sent something and waited for the answer.
+pub(crate) fn round_trips() -> u64 {
+    ROUND_TRIPS.get()
+}
 
 /// An answer on its way.
 #[derive(Default)]
@@ -25,6 +35,7 @@ struct Gathering {
 impl Connection {
     /// Sends what is queued, and gathers the answer to all of it.
     pub(crate) async fn gather(&mut self, owed: Owed) -> Result<(), Error> {
+        ROUND_TRIPS.set(ROUND_TRIPS.get() + 1);
         self.wait_for(Gathering { owed, sent: Some(0), ..Gathering::default() }).await
     }
 

@@ -25,6 +25,7 @@ pub use self::answers::{Answer, Answers};
 pub use self::connection::{Connection, connect_within};
 pub use self::copy_in::CopyIn;
 pub use self::flight::{Flight, TextRow};
+pub(crate) use self::gathering::round_trips;
 pub use self::statement::{Protocol, Statement};
 pub use self::target::{CancelToken, Target};
 pub use self::trust::{AuthMethod, ChannelBinding, Trust};

@@ -12,15 +12,15 @@ use crate::session::target::{CancelToken, Target};
 /// Connects, authenticates, and waits until the server takes commands.
 pub(crate) async fn open(target: &Target) -> Result<(Exchange, CancelToken), Error> {
     let mut exchange = Exchange::new(target.place.connect().await?);
-    frontend::startup(
-        &mut exchange.out,
-        &[
-            ("user", &target.user),
-            ("database", &target.database),
-            ("application_name", &target.application_name),
-            ("client_encoding", "UTF8"),
-        ],
-    )?;
+    let mut parameters = vec![
+        ("user", target.user.as_str()),
+        ("database", &target.database),
+        ("application_name", &target.application_name),
+        ("client_encoding", "UTF8"),
+    ];
+    // Not an empty one: a pooler refuses what it does not know, whatever its value.
+    parameters.extend(target.options.as_deref().map(|options| ("options", options)));
+    frontend::startup(&mut exchange.out, &parameters)?;
     exchange.send().await?;
     authenticate(&mut exchange, target).await?;
 

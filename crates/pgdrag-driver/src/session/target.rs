@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pgwire::frontend;
 
 use crate::error::Error;
-use crate::io::stream::{Address, Stream};
+use crate::io::stream::{Address, KeepAlive, Stream};
 use crate::session::exchange::Exchange;
 use crate::session::link::Link;
 use crate::session::trust::Trust;
@@ -22,6 +22,7 @@ pub struct Target {
     pub(crate) database: String,
     pub(crate) password: Option<String>,
     pub(crate) application_name: String,
+    pub(crate) options: Option<String>,
     sessions: Arc<Sessions>,
 }
 
@@ -42,12 +43,13 @@ impl Target {
             Address::Tcp(host.to_owned(), port)
         };
         Self {
-            place: Place { address, encryption: None },
+            place: Place { address, keep_alive: None, encryption: None },
             trust: Trust::default(),
             user: user.to_owned(),
             database: database.to_owned(),
             password: password.map(str::to_owned),
             application_name: application_name.to_owned(),
+            options: None,
             sessions: Arc::default(),
         }
     }
@@ -72,6 +74,20 @@ impl Target {
         Ok(self)
     }
 
+    /// The same server, whose sessions begin with settings of their own, as in `-c work_mem=1MB`.
+    #[must_use]
+    pub fn with_options(mut self, options: Option<&str>) -> Self {
+        self.options = options.map(str::to_owned);
+        self
+    }
+
+    /// The same server, whose TCP connections notice in this way that it is gone.
+    #[must_use]
+    pub fn kept_alive(mut self, how: Option<KeepAlive>) -> Self {
+        self.place.keep_alive = how;
+        self
+    }
+
     /// Asks the server to cancel what every session made from this target is doing.
     ///
     /// Sessions that cannot be reached are left out: nothing more can be done about them from here.
@@ -90,13 +106,14 @@ impl Target {
 #[derive(Clone)]
 pub(crate) struct Place {
     address: Address,
+    keep_alive: Option<KeepAlive>,
     encryption: Option<Encryption>,
 }
 
 impl Place {
     /// Connects, and encrypts the connection where that is asked for.
     pub(crate) async fn connect(&self) -> Result<Link, Error> {
-        let stream = Stream::connect(&self.address).await?;
+        let stream = Stream::connect(&self.address, self.keep_alive).await?;
         Ok(match &self.encryption {
             Some(encryption) => Link::Tls(Box::new(encryption.begin(stream).await?)),
             None => Link::Plain(stream),

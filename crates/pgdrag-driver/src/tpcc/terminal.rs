@@ -5,13 +5,12 @@ use std::time::Duration;
 use super::inputs::{Delivery, Home, NewOrder, OrderStatus, Payment, StockLevel};
 use super::random::{Purpose, Stream};
 use super::waits::Waits;
-use super::{
-    Scratch, Tpcc, delivery, expect_row, mark, new_order, order_status, payment, stock_level,
-};
+use super::{Scratch, Tpcc, delivery, mark, new_order, order_status, payment, stock_level};
 use crate::error::Error;
 use crate::io::timer::Timers;
 use crate::job::{Isolation, StatementMode, Terminals, TpccJob};
-use crate::session::{Connection, Params, Protocol};
+use crate::session::looking::count;
+use crate::session::{Connection, Protocol};
 use crate::workload::{self, Ended};
 
 /// One client: where it stands, its stream of chance, and its prepared statements.
@@ -59,7 +58,8 @@ impl Statements {
             StatementMode::Simple => Protocol::Simple,
             StatementMode::Extended => Protocol::Extended,
             StatementMode::Prepared | StatementMode::Pipelined => Protocol::Prepared,
-        })?;
+        })
+        .await?;
         let level = isolation.sql();
         conn.simple(&format!("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {level}"))
             .await?;
@@ -191,9 +191,8 @@ fn pick(weights: &[f64], fraction: f64) -> usize {
 /// Makes sure that the dataset has the scale of the job: else terminals would miss or ignore rows.
 pub(super) async fn expect_warehouses(wanted: u32, conn: &mut Connection) -> Result<(), Error> {
     mark::expect_whole(conn).await?;
-    let count = conn.prepare("SELECT count(*) FROM warehouse").await?;
-    let found = expect_row("count", conn.query(&count, &mut Params::new()).await?)?.int8(0)?;
-    if found == i64::from(wanted) {
+    let found = count(conn, "warehouses", "SELECT count(*) FROM warehouse").await?;
+    if found == u64::from(wanted) {
         return Ok(());
     }
     Err(Error::Workload(format!("dataset has {found} warehouses, and the job asks for {wanted}")))

@@ -26,7 +26,7 @@ fn a_transaction_in_one_flight_is_answered_statement_by_statement() {
         let mut conn = server.connect().await;
         conn.simple("create table t (n int)").await.expect("table is made");
         for protocol in PROTOCOLS {
-            conn.set_protocol(protocol).expect("known");
+            conn.set_protocol(protocol).await.expect("known");
             let insert = prepare(&mut conn, "insert into t values ($1)", protocol).await;
             let all = prepare(&mut conn, "select n from t order by n", protocol).await;
             let clear = prepare(&mut conn, "delete from t", protocol).await;
@@ -54,13 +54,28 @@ fn a_transaction_in_one_flight_is_answered_statement_by_statement() {
 }
 
 #[test]
+fn nothing_is_prepared_until_it_is_asked_for() {
+    run(async {
+        let server = server_or_skip!("nothing_is_prepared_until_it_is_asked_for");
+        let mut conn = server.connect().await;
+        let prepared = "select count(*) from pg_prepared_statements";
+        for (protocol, found) in
+            [(Protocol::Simple, 0), (Protocol::Extended, 0), (Protocol::Prepared, 3)]
+        {
+            conn.set_protocol(protocol).await.expect("known");
+            assert_eq!(one_number(&mut conn, prepared).await, found, "{protocol:?}");
+        }
+    });
+}
+
+#[test]
 fn a_statement_that_fails_within_a_flight_fails_all_of_it_and_nothing_is_committed() {
     run(async {
         let server = server_or_skip!("a_statement_that_fails_within_a_flight");
         let mut conn = server.connect().await;
         conn.simple("create table t (n int primary key)").await.expect("table is made");
         for protocol in PROTOCOLS {
-            conn.set_protocol(protocol).expect("known");
+            conn.set_protocol(protocol).await.expect("known");
             let insert = prepare(&mut conn, "insert into t values ($1)", protocol).await;
             let mut params = Params::new();
             conn.begin();

@@ -18,9 +18,7 @@ fn message(tag: u8, body: &[u8]) -> Vec<u8> {
 
 /// What a session begins with that is let in.
 fn welcome() -> Vec<Vec<u8>> {
-    let ready = message(b'Z', b"I");
-    let admitted = [message(b'R', &[0; 4]), message(b'K', &[0; 8]), ready.clone()].concat();
-    vec![admitted, [message(b'1', b"").repeat(3), ready].concat()]
+    vec![[message(b'R', &[0; 4]), message(b'K', &[0; 8]), message(b'Z', b"I")].concat()]
 }
 
 fn target(port: u16, tls: &TlsTerms, trust: Trust) -> Target {
