@@ -29,7 +29,6 @@ from benchmarks.clients import Command, run_to_end
 from benchmarks.rounds import orders, paired_ratio
 from benchmarks.stage import server_settings
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK
-from pgdrag.live.server import APPLICATION_NAME
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
@@ -134,7 +133,7 @@ def _server() -> Iterator[Cluster]:
         cluster.configure({**server_settings(), **SETTINGS})
         cluster.start()
         with cluster.connect() as connection:
-            connection.execute("CREATE EXTENSION pg_stat_statements")
+            connection.execute("CREATE EXTENSION pg_stat_statements SCHEMA public")
         run_to_end(
             _pgbench(cluster, "--initialize", "--quiet", "--scale", str(SCALE)), timeout_s=120
         )
@@ -167,8 +166,11 @@ def _observer(cluster: Cluster, every: str) -> Iterator[list[psutil.Process]]:
             if not any("1 sample" in line for line in process.stderr):
                 raise SystemExit("error: the observer ended before its first sample")
             with cluster.connect() as connection:
-                query = "SELECT pid FROM pg_stat_activity WHERE application_name = %s"
-                ((pid,),) = connection.execute(query, (APPLICATION_NAME,)).fetchall()
+                # Nobody else is there.
+                ((pid,),) = connection.execute(
+                    "SELECT pid FROM pg_stat_activity"
+                    " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+                ).fetchall()
             yield [psutil.Process(process.pid), psutil.Process(pid)]
         finally:
             process.send_signal(signal.SIGCONT)
