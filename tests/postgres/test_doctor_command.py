@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -163,3 +164,18 @@ def test_a_server_that_is_not_there_is_one_clear_error(arguments: list[str], wor
     status, _, error = pgdrag("doctor", *arguments)
     assert status == 2
     assert words in error
+
+
+def test_it_is_compared_with_saved_observations(
+    running: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    cluster, file = running(), tmp_path / "shop.obs"
+    with load(cluster, "SELECT 1", clients=1):
+        status, _, error = pgdrag(
+            *("observe", dsn(cluster), "--every", "1s", "--for", "3s", "--out", file)
+        )
+        assert status == 0, error
+        status, out, _ = pgdrag("doctor", dsn(cluster), "--for", "2s", "--since", file)
+    assert status == 0, out
+    assert "Since shop.obs: no verdict, as " in out
+    assert pgdrag("doctor", dsn(cluster), "--since", tmp_path / "none.obs")[0] == 2
