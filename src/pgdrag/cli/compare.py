@@ -107,6 +107,7 @@ def compare(
         arms = [arm.over(shared) for arm in arms]
     known = [command.settings_of(arm.treatment) for arm in arms]
     if with_defaults_of is not None:
+        command.refuse_on_existing("--with-defaults-of")
         shared = _defaults_of(with_defaults_of, command, known)
         arms = [arm.over(shared) for arm in arms]
     first, second = arms
