@@ -64,10 +64,10 @@ def simulate(scale: float) -> list[Row]:
     count = max(round(SURFACES * scale), 6)
     rows = _rows("search, 115 settings, noise of 5 %", [surface(seed) for seed in range(count)])
     for pool in pools():
-        made = [fitted(pool, seed) for seed in range(count)]
-        settings = len(made[0].space.dimensions)
+        one = fitted(pool)
+        settings = len(one.space.dimensions)
         name = f"search, {settings} settings fitted to trials of {pool}, noise of 5 %"
-        rows += _rows(name, made)
+        rows += _rows(name, [one] * count)
     mined = [_search(surface(seed, refused=REFUSED), NOISE, seed, _SHORT) for seed in range(count)]
     name = f"search, 115 settings, {REFUSED:.0%} of them with a value that is refused"
     return [
