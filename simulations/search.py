@@ -140,7 +140,7 @@ def _search(of: Surface, noise: float, seed: int, trials: int) -> Search:
         proved_low=math.log(proof.low) if proof else 0.0,
         proved_high=math.log(proof.high) if proof else 0.0,
         is_covered=claim is None or claim.low <= true <= claim.high,
-        share=true / best,
+        share=true / best if best else 1.0,
         settings=len(of.space.changed(point)),
         failed=failures / len(procedure.history),
     )

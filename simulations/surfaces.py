@@ -33,7 +33,9 @@ _HARMFUL, _HARM = (
     (math.log(0.08), 1.2),
 )  # share whose ends cost something, and lognormal size of that
 _RULED = 0.7  # share of the known ones that matter whose rule of thumb is near the best value
-_SHOWN = 3.0  # standard deviations that an effect in a pool must be from 0: there are hundreds of values
+_SHOWN = (
+    3.0  # standard deviations that an effect in a pool must be from 0: there are hundreds of values
+)
 REFUSED_RISK = 0.5  # of a value: in a pool's surface it keeps the server from starting
 _BLOCK_SHARE = 0.5  # of the noise: what trials of a block share
 

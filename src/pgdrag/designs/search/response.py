@@ -3,7 +3,8 @@
 The logarithm of the objective is taken as a constant, plus a function of each dimension that is 0 at the baseline's
 value, plus what the trials of one block share, plus noise. How noisy trials are, those say that were repeated. How much each
 dimension matters is estimated by maximizing the posterior; a lognormal prior lets a few dimensions matter
-much and the rest nothing (automatic relevance determination).
+much and the rest nothing (automatic relevance determination). What rules of thumb promise is a part of it, and one
+number that all of them share says how much of their promise they keep.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _BLOCK_SHARE = 0.5  # of the noise's standard deviation: what trials of a block 
 # What a dimension's effect is worth beforehand, as a standard deviation of the log objective.
 _EXPECTED, _UNEXPECTED = 0.12, 0.06
 _RULE_GAIN = 0.06  # log gain that a rule of thumb brings, beforehand
+_RULES_SD = 1.0  # of how much of that all rules together keep: 1 beforehand
 _RELEVANCE_SD, _SHARED_SD = (
     1.8,
     1.0,
@@ -136,9 +138,17 @@ class Response:
         return _beyond_the_expected(self.kernels, self.tried)
 
     @cached_property
+    def _promised(self) -> Array:
+        return _promised(self.kernels, self.tried)
+
+    @cached_property
     def _factor(self) -> tuple[Array, bool]:
         covariance = _covariance(
-            _stack(self.kernels, self._places), self.scales**2, self.noise, self.tried
+            _stack(self.kernels, self._places),
+            self.scales**2,
+            self.noise,
+            self.tried,
+            self._promised,
         )
         return linalg.cho_factor(covariance, lower=True)  # type: ignore[no-any-return]
 
@@ -152,25 +162,26 @@ class Response:
         found = []
         for at, scale in enumerate(self.scales):
             kernel = self.kernels.of[at]
-            cross = scale**2 * kernel[:, self._places[:, at]]
+            promised = _RULES_SD * self.kernels.means[at]
+            cross = scale**2 * kernel[:, self._places[:, at]] + np.outer(promised, self._promised)
             mean = self.kernels.means[at] + cross @ self._weights
             taken = np.einsum("ij,ji->i", cross, linalg.cho_solve(self._factor, cross.T))
-            variance = np.maximum(scale**2 * np.diag(kernel) - taken, 0.0)
+            variance = np.maximum(scale**2 * np.diag(kernel) + promised**2 - taken, 0.0)
             found.append((mean, np.sqrt(variance)))
         return found
 
     def gain(self, point: Point, over: Point | None = None) -> tuple[float, float]:
         """Return the mean and the standard deviation of a point's log gain over another, by default the baseline."""
         over = self.kernels.space.start if over is None else over
-        cross = np.zeros(len(self.tried))
-        prior = 0.0
+        expected = self.kernels.mean(point) - self.kernels.mean(over)
+        cross = _RULES_SD * expected * self._promised
+        prior = (_RULES_SD * expected) ** 2
         for at, (one, other) in enumerate(zip(point, over, strict=True)):
             if one != other:
                 kernel, square = self.kernels.of[at], self.scales[at] ** 2
                 cross += square * (kernel[one] - kernel[other])[self._places[:, at]]
                 prior += square * (kernel[one, one] - 2 * kernel[one, other] + kernel[other, other])
         variance = prior - float(cross @ linalg.cho_solve(self._factor, cross))
-        expected = self.kernels.mean(point) - self.kernels.mean(over)
         return expected + float(cross @ self._weights), math.sqrt(max(variance, 0.0))
 
     def alone(self, at: int) -> list[float]:
@@ -200,9 +211,11 @@ class Response:
         own = np.sqrt(_own_variances(self.noise, self.tried))
         at_trials = at_trials + rng.normal(size=len(own)) * own
         at_trials = at_trials + _OFFSET_SD * rng.normal()
-        weights = linalg.cho_solve(self._factor, self._values - at_trials)
+        kept = rng.normal()
+        weights = linalg.cho_solve(self._factor, self._values - at_trials - kept * self._promised)
+        kept = 1 + _RULES_SD * (kept + float(self._promised @ weights))
         return [
-            self.kernels.means[at]
+            kept * self.kernels.means[at]
             + one
             + scale**2 * self.kernels.of[at][:, self._places[:, at]] @ weights
             for at, (one, scale) in enumerate(zip(drawn, self.scales, strict=True))
@@ -220,13 +233,13 @@ def respond(kernels: Kernels, tried: Sequence[Tried], before: Response | None = 
     places = np.array([one.point for one in tried], dtype=np.intp)
     values = _beyond_the_expected(kernels, tried)
     stack = _stack(kernels, places)
-    noise = _noise(tried)
+    noise, promised = _noise(tried), _promised(kernels, tried)
     spreads = np.array([_RELEVANCE_SD] * len(kernels.prior) + [_SHARED_SD])
     begin = np.zeros(len(kernels.prior) + 1) if before is None else before.away
 
     def loss(away: Array) -> tuple[float, Array]:
         squares = np.exp(2 * (kernels.prior + away[:-1] + away[-1]))
-        factor = linalg.cho_factor(_covariance(stack, squares, noise, tried), lower=True)
+        factor = linalg.cho_factor(_covariance(stack, squares, noise, tried, promised), lower=True)
         weights = linalg.cho_solve(factor, values)
         inverse = linalg.cho_solve(factor, np.eye(len(values)))
         spread = away / spreads
@@ -262,6 +275,11 @@ def _beyond_the_expected(kernels: Kernels, tried: Sequence[Tried]) -> Array:
     return np.array([one.value - kernels.mean(one.point) for one in tried])
 
 
+def _promised(kernels: Kernels, tried: Sequence[Tried]) -> Array:
+    """Return, by trial, the standard deviation of what its rules of thumb bring together."""
+    return _RULES_SD * np.array([kernels.mean(one.point) for one in tried])
+
+
 def _stack(kernels: Kernels, places: NDArray[np.intp]) -> Array:
     """Return the covariance of the trials by each dimension: dimensions x trials x trials."""
     return np.array(
@@ -274,8 +292,10 @@ def _same_block(tried: Sequence[Tried]) -> Array:
     return np.asarray(blocks[:, None] == blocks[None, :], dtype=np.float64)
 
 
-def _covariance(stack: Array, squares: Array, noise: float, tried: Sequence[Tried]) -> Array:
-    found = np.tensordot(squares, stack, axes=1) + _OFFSET_SD**2
+def _covariance(
+    stack: Array, squares: Array, noise: float, tried: Sequence[Tried], promised: Array
+) -> Array:
+    found = np.tensordot(squares, stack, axes=1) + _OFFSET_SD**2 + np.outer(promised, promised)
     found = found + (_BLOCK_SHARE * noise) ** 2 * _same_block(tried)
     return np.asarray(found + np.diag(_own_variances(noise, tried)))
 
