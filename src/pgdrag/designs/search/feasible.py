@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pgdrag.designs.search.space import Point, Space
 
 _MOST_RISK = 0.25  # of a trial that is proposed: it may fail by what is known
+_RARE = 20  # times as likely is one value that explains two failures as two values with one failure each
 
 
 @dataclass
@@ -28,16 +29,25 @@ class Feasible:
     def risks(self) -> list[NDArray[np.float64]]:
         """Return, by dimension, how likely each value makes a trial fail, as far as failures tell.
 
-        The blame for a failure is shared by the changes that no trial that worked had. Of an ordered dimension
-        a value between the baseline's and one that worked is cleared, and one beyond a culprit is no better than it.
+        The blame for a failure is shared by the changes that no trial that worked had, and falls on those that explain
+        other failures, too. Of an ordered dimension a value between the baseline's and one that worked is cleared, and
+        one beyond a culprit is no better than it.
         """
         cleared = self._cleared()
+        suspects = [
+            [at for at in self.space.changed(point) if not cleared[at][point[at]]]
+            for point in self.failed
+        ]
+        explained = [np.zeros(len(one.values)) for one in self.space.dimensions]
+        for point, of_one in zip(self.failed, suspects, strict=True):
+            for at in of_one:
+                explained[at][self._up_to(at, point[at])] += 1
         risks = [np.zeros(len(one.values)) for one in self.space.dimensions]
-        for point in self.failed:
-            suspects = [x for x in self.space.changed(point) if not cleared[x][point[x]]]
-            for at in suspects:
-                for value in self._and_beyond(at, point[at]):
-                    risks[at][value] = max(risks[at][value], 1 / len(suspects))
+        for point, of_one in zip(self.failed, suspects, strict=True):
+            weights = [_RARE ** (explained[at][point[at]] - 1) for at in of_one]
+            for at, weight in zip(of_one, weights, strict=True):
+                beyond = risks[at][self._and_beyond(at, point[at])]
+                np.maximum(beyond, weight / sum(weights), out=beyond)
         return risks
 
     def cautious(self, point: Point, known: Point, risks: Sequence[NDArray[np.float64]]) -> Point:
@@ -62,8 +72,15 @@ class Feasible:
             cleared.append(of_one)
         return cleared
 
-    def _and_beyond(self, at: int, value: int) -> range:
+    def _and_beyond(self, at: int, value: int) -> slice:
         one, start = self.space.dimensions[at], self.space.start[at]
         if not one.is_ordered:
-            return range(value, value + 1)
-        return range(value, len(one.values)) if value > start else range(value + 1)
+            return slice(value, value + 1)
+        return slice(value, None) if value > start else slice(value + 1)
+
+    def _up_to(self, at: int, value: int) -> slice:
+        """Return the values that a culprit may be if this one failed because of it."""
+        one, start = self.space.dimensions[at], self.space.start[at]
+        if not one.is_ordered:
+            return slice(value, value + 1)
+        return slice(start + 1, value + 1) if value > start else slice(value, start)
