@@ -76,7 +76,7 @@ def test_doctor_names_a_line_with_the_figure_and_the_command(
     assert out.startswith("2: shared_buffers = 8MB\n")
     assert "1.27× slower" in out
     assert "verify here: pgdrag compare shared_buffers=2GB shared_buffers=8MB" in out
-    assert "No measurement is known of: work_mem." in out
+    assert "Not measured: work_mem." in out
     status, out, _ = pgdrag("doctor", str(file), "--json", **environment)
     assert (status, json.loads(out)["unknown"]) == (1, ["work_mem"])
     file.write_text("work_mem = 5MB\n")

@@ -98,7 +98,7 @@ def test_a_dry_run_shows_the_changes_and_changes_nothing(server):
     compare = ("compare", "default", "work_mem=8MB", "--dsn", shop(server), *SHORT, "--dry-run")
     out, _ = ran(*compare)
     assert "work_mem: 5 MB (by a reload) -> 8MB" in out
-    assert "Without --dry-run it would be refused" in out
+    assert "This run would be refused" in out
     out, _ = ran(*compare, "--allow-change", "settings")
     assert "refused" not in out
     assert digest(server) == before

@@ -54,7 +54,7 @@ def restore(
         str | None,
         typer.Argument(
             metavar="DSN",
-            help="A server whose settings are to be restored, with its password if that is stored nowhere",
+            help="Server whose settings to restore; include the password unless it is in ~/.pgpass or PGPASSWORD",
             show_default=False,
         ),
     ] = None,

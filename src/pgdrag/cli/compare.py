@@ -43,7 +43,7 @@ def compare(
         str | None,
         typer.Option(
             metavar="VERSION",
-            help="Give both arms this version's defaults, where its defaults are not theirs",
+            help="Use this version's defaults in both arms wherever they differ",
         ),
     ] = None,
     max_pairs: Annotated[

@@ -30,12 +30,14 @@ def doctor(
         typer.Option(
             "--since",
             metavar="FILE",
-            help="Observations of the same server (see pgdrag observe): say whether throughput has fallen and waits have risen since",
+            help="Observations of the same server (see pgdrag observe): report whether throughput has fallen and waits have risen since",
         ),
     ] = None,
     all_: Annotated[
         bool,
-        typer.Option("--all", help="Show evidence and next step of every finding, not of three"),
+        typer.Option(
+            "--all", help="Show evidence and next step for every finding, not only the first three"
+        ),
     ] = False,
     postgres: Annotated[
         str | None,
@@ -46,7 +48,7 @@ def doctor(
     ] = None,
     json: Json = False,
 ) -> int:
-    """Say what costs time on a live server now, the worst first.
+    """Diagnose a live server or a configuration, worst first.
 
     Only reads: samples what sessions wait for, and reads the server's statistics before and after; where
     the server runs on this host, also its processes, its disk and its log. Each finding has its number, its
@@ -100,5 +102,5 @@ def doctor(
         if since is not None:
             line = since_words(change, name)
             console.print(line, soft_wrap=True, markup=False, highlight=False)
-    is_news = change is not None and change.is_news
-    return EXIT_FAILED_CHECK if found.found or is_news else EXIT_DONE
+    is_regression = change is not None and change.is_regression
+    return EXIT_FAILED_CHECK if found.found or is_regression else EXIT_DONE

@@ -73,16 +73,16 @@ def _print(found: ConfDiagnosis, conf: str, out: Console) -> None:
     for name, one in found.no_effect.items():
         out.print(f"{name}: {one.words}, not significant: {_source(one)}.")
     if found.at_default:
-        out.print(f"As by default: {listed(found.at_default)}.")
+        out.print(f"Same as the default: {listed(found.at_default)}.")
     if found.unknown:
-        out.print(f"No measurement is known of: {listed(found.unknown)}.")
+        out.print(f"Not measured: {listed(found.unknown)}.")
         out.print(f"To measure every line here: pgdrag ablate {shlex.quote(conf)}")
     runs = counted(len(found.own_runs), "run") if found.own_runs else "no run"
     out.print(f"Figures are from {runs} of this machine, and from those shipped with pgdrag.")
 
 
 def _print_figure(one: Figure, out: Console) -> None:
-    further = "; this goes further than what was measured" if one.is_further else ""
+    further = "; this value is more extreme than the one measured" if one.is_further else ""
     out.print(f"  {one.words} than {one.than}{further}")
     out.print(f"    {_source(one)}")
     out.print(f"    verify here: {one.verify}", soft_wrap=True)

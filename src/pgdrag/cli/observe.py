@@ -40,17 +40,19 @@ def observe(
     ] = None,
     append: Annotated[
         bool,
-        typer.Option("--append", help="Go on in FILE if it exists: it must be of the same server"),
+        typer.Option(
+            "--append", help="Append to FILE if it exists; it must be from the same server"
+        ),
     ] = False,
     size: Annotated[
         str,
         typer.Option(
             metavar="SIZE",
-            help="Maximum size of FILE; where it is full, older samples are thinned, then dropped",
+            help="Maximum size of FILE; when full, older samples are averaged, then dropped",
         ),
     ] = "50MB",
 ) -> int:
-    """Keep what a running server does in one file.
+    """Record a running server's activity in one file.
 
     The server is only read, over one session. Each sample has the server's counters as rates, what its processes
     waited for (about one look a second), and the statements that took most time, if pg_stat_statements is there.
@@ -150,7 +152,7 @@ def _ending(
     if file.thinned:
         dropped = f", {counted(file.dropped, 'sample')} dropped" if file.dropped else ""
         found.append(
-            f"To keep within the size, {counted(file.thinned, 'older sample')} became coarser ones{dropped}."
+            f"To keep within the size, {counted(file.thinned, 'older sample')} were averaged{dropped}."
         )
     found.append(
         f"{counted(samples, 'sample')}, {format_bytes(size_bytes)}, in {file.path}; see: pgdrag observations {file.path}"
@@ -187,7 +189,7 @@ def observations(
         ),
     ] = None,
 ) -> None:
-    """Show or export a stretch of what was observed.
+    """Show or export part of a recording.
 
     Shows load, waits over time, statements and events, with what was thinned. It can be read while pgdrag observe writes to
     it. Times without an offset are this machine's; those shown are UTC.

@@ -52,7 +52,7 @@ def print_plan(plan: Plan, *, json: bool) -> None:
     for note in (note for note in plan.notes if note != told):
         out.print(f"Note: {note}")
     if plan.refusal:
-        out.print(f"Without --dry-run it would be refused: {plan.refusal}", soft_wrap=True)
+        out.print(f"This run would be refused: {plan.refusal}", soft_wrap=True)
     out.print(NOTHING_RUN)
 
 

@@ -54,7 +54,7 @@ class Upkeep(Collector):
         Metric("processors", "processors of the server's machine", "processors", "count"),
         Metric("disk_free_bytes", "free space of the data directory's file system", "free", "bytes"),
         Metric("disk_used_share", "share in use of the data directory's file system", "used", "ratio", "size", detail="{free words} free of {size words}."),
-        Metric("disk_fills_in_s", "time until the data directory's file system is full, if it goes on so", "fills_in", "s"),
+        Metric("disk_fills_in_s", "time until the data directory's file system is full, at this rate", "fills_in", "s"),
     )  # fmt: skip
 
     def __init__(self) -> None:

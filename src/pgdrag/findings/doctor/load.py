@@ -50,7 +50,7 @@ CONNECTION_LIMIT = Symptom(
     why="At four fifths of max_connections the next peak is refused with an error.",
     says="{used:.0%} of the permitted connections are in use",
     evidence="At most {of} {active:.1f} sessions were at work on average (pg_stat_activity).",
-    step="If few are at work, put a pooler between; raising max_connections costs memory and makes snapshots slower.",
+    step="If few are active, use a connection pooler; raising max_connections costs memory and makes snapshots slower.",
     severity="severity",
 )
 
@@ -73,7 +73,7 @@ CPU_SATURATED = Symptom(
     {"per_processor": 8.0},
     why="With eight sessions that want each processor, each of them waits for seven eighths of its time; a benchmark "
     "at full speed has two to four.",
-    says="{running:.0f} sessions want {processors:.0f} processors: {share:.0%} of their time they wait for one",
+    says="{running:.0f} sessions compete for {processors:.0f} processors and wait {share:.0%} of their time for one",
     evidence="Sessions at work without a wait (pg_stat_activity).",
     step="Find the statements that take processor time (pg_stat_statements); fewer sessions at once (a pooler) finish sooner.",
 )

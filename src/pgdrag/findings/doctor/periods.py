@@ -88,7 +88,7 @@ class Change:
     too_short: str = ""
 
     @property
-    def is_news(self) -> bool:
+    def is_regression(self) -> bool:
         """Throughput fell, waits rose, and neither is chance."""
         fell = self.throughput.verdict is Verdict.SLOWER
         return (

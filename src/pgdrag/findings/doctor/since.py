@@ -28,23 +28,21 @@ def period_of_stretch(stretch: Stretch) -> Period:
 def since_words(change: Change | None, file: str) -> str:
     """Return what changed, in a sentence or two."""
     if change is None:
-        return (
-            f"Since {file}: nothing can be compared, as transactions are unknown in one of the two."
-        )
+        return f"Since {file}: cannot compare, because one of the two has no transaction counts."
     found = change.throughput.slowdown
     interval = f"{CONFIDENCE:.0%} CI {format_ratio(found.low)} to {format_ratio(found.high)}"
     rises = ", ".join(
         f"{one.wait} {format_number(one.before)} → {format_number(one.now)}" for one in change.rises
     )
-    waits = f" Sessions that are there more, on average: {rises}." if rises else ""
-    if change.is_news:
+    waits = f" Average waiting sessions, before → now: {rises}." if rises else ""
+    if change.is_regression:
         return f"Since {file}: throughput fell by a factor of {format_ratio(found.center)} ({interval}).{waits}"
     if change.too_short:
         return f"Since {file}: no verdict, as {change.too_short}. Throughput fell by a factor of {format_ratio(found.center)}."
     if change.throughput.is_significant and found.center > 1:
         return (
             f"Since {file}: throughput is lower by a factor of {format_ratio(found.center)} ({interval}), but sessions "
-            "wait no longer than before: less was asked for."
+            "wait no longer than before: the load is lower."
         )
     return f"Since {file}: throughput has not fallen significantly ({interval}).{waits}"
 
@@ -52,11 +50,11 @@ def since_words(change: Change | None, file: str) -> str:
 def since_json(change: Change | None, file: str) -> dict[str, Any]:
     """Return the same as numbers."""
     if change is None:
-        return {"file": file, "is_news": False}
+        return {"file": file, "is_regression": False}
     found = change.throughput.slowdown
     return {
         "file": file,
-        "is_news": change.is_news,
+        "is_regression": change.is_regression,
         "slowdown": {"low": found.low, "center": found.center, "high": found.high},
         "confidence": CONFIDENCE,
         "rises": [

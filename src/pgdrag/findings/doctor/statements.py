@@ -34,7 +34,7 @@ def top_statement(sights: Sights, *patterns: str) -> str:
     top = max(named, key=lambda one: one.time_s)
     text = " ".join(top.query.split())
     shown = text if len(text) <= 100 else f"{text[:99]}…"
-    return f"The statement that takes most: {shown} ({sights.time.share(top.time_s):.0%})."
+    return f"Most expensive statement: {shown} ({sights.time.share(top.time_s):.0%})."
 
 
 def _scans(sights: Sights) -> Reading | None:
@@ -64,7 +64,7 @@ MISSING_INDEX = Symptom(
     "few of them. Ten million rows a second are what one session reads at best.",
     says="table {table} is read from start to end {per_s} times a second, at least {share:.0%} of sessions' time",
     evidence="{rows:,.0f} rows in each sequential scan, {index_scans:,.0f} index scans (pg_stat_user_tables). {statement}",
-    step="EXPLAIN the statements on {table} that come most often: an index on the columns of their WHERE would do.",
+    step="EXPLAIN the statements on {table} that come most often: they probably need an index on the columns of their WHERE clause.",
     unless=("planner-settings", "missing-statistics"),
 )
 
@@ -131,7 +131,7 @@ MISSING_STATISTICS = Symptom(
     "more the guess is off by as much.",
     says="table {table} has no statistics and is scanned {per_s} times a second",
     evidence="{rows:,.0f} rows, never analyzed; {count:.0f} tables in all (pg_stat_user_tables, pg_stats). {statement}",
-    step="ANALYZE {table}; and see why autovacuum did not: autovacuum, track_counts, a very new table.",
+    step="ANALYZE {table}; then check why autovacuum did not (autovacuum or track_counts off, or the table is new).",
     severity="severity",
 )
 

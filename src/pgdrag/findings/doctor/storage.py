@@ -173,7 +173,7 @@ COMMIT_DELAY = Symptom(
     why="commit_delay lets commits wait for others to share a sync. Where somebody sleeps for a tenth of the time and the "
     "others wait for a fifth of theirs, the sleep costs more than a sync.",
     says="commits wait {share:.0%} of sessions' time because of commit_delay",
-    evidence="Somebody sleeps {asleep:.0%} of the time, by syncs per second, and the others wait in LWLock:WALWrite; {delay}.",
+    evidence="A session sleeps in commit_delay {asleep:.0%} of the time (from syncs per second) while others wait in LWLock:WALWrite; {delay}.",
     step="ALTER SYSTEM RESET commit_delay; SELECT pg_reload_conf().",
 )
 
@@ -223,7 +223,7 @@ def _disk(sights: Sights) -> Reading | None:
         "free": format_bytes(free),
         "when": ""
         if fills_in_s == float("inf")
-        else f"; full in {format_duration(fills_in_s)} if it goes on so",
+        else f"; full in {format_duration(fills_in_s)} at this rate",
         "severity": 0.6 + used / 2 + min(soon, 1.0),
     }
 
