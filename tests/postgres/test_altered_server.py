@@ -127,6 +127,26 @@ def test_a_setting_that_somebody_adds_meanwhile_stays(server):
     assert (shown(server, "work_mem"), shown(server, "enable_hashjoin")) == ("5MB", "off")
 
 
+def test_no_treatment_hinders_its_own_undo(any_server):
+    server = any_server
+    before = digest(server)
+    settings = SystemSettings(standing_of(server))
+    hindering = {
+        "default_transaction_read_only": "on",
+        "statement_timeout": "1ms",
+        "lock_timeout": "1ms",
+        "idle_in_transaction_session_timeout": "1ms",
+        "idle_session_timeout": "1ms",
+    }
+    settings.apply(hindering)
+    settings.apply({"search_path": "a,b"})
+    settings.apply({**hindering, "search_path": "b, a"})
+    result = settings.undo()
+    assert result is not None
+    assert result.state == "restored", result.sentence
+    assert digest(server) == before
+
+
 def test_a_value_that_the_server_refuses_is_said_and_leaves_nothing(server):
     before = digest(server)
     settings = SystemSettings(standing_of(server))

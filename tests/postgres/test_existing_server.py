@@ -168,6 +168,7 @@ def test_a_setting_that_the_server_already_has_is_no_difference(server):
         ("wal_level=logical", "others depend on it"),
         ("shared_buffers=64MB", "takes effect only when the server is restarted"),
         ("port=5433", "says where the server is"),
+        ("session_preload_libraries=", "cannot be emptied"),
     ],
 )
 def test_what_is_out_of_reach_is_named_with_the_reason(server, level, words):

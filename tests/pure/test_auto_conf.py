@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.host.auto_conf import AutoConf, list_parts, out_of_place, text_of, with_values
+from pgdrag.host.auto_conf import (
+    AutoConf,
+    list_parts,
+    loads_nothing,
+    out_of_place,
+    same_text,
+    text_of,
+    with_values,
+)
 from pgdrag.host.logins import Login, keep_login, login_of, take_entrusted
 from pgdrag.host.undo.altered_role import AlteredRole
 from pgdrag.host.undo.altered_system import AlteredSystem
 from pgdrag.host.undo.created_database import CreatedDatabase
+from pgdrag.host.undo.reaching import firm_options, is_refusal
 
 NAMES = st.from_regex(r"[a-z_]{1,12}(\.[a-z_]{1,5})?", fullmatch=True)
 VALUES = st.text(st.characters(codec="utf-8", exclude_characters="\n\0"), max_size=20)
@@ -94,3 +104,61 @@ def test_what_is_entrusted_is_known_to_whoever_clears_up() -> None:
     assert "x" not in repr(login_of("7"))
     keep_login("8", Login("z"))
     assert login_of("8") == Login("z")
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "stored"),
+    [
+        ("shared_preload_libraries", "a,b", "a, b"),
+        ("Search_Path", "$user, public", '"$user", public'),
+        ("search_path", "", '""'),
+        ("work_mem", None, None),
+    ],
+)
+def test_a_list_is_the_same_in_the_spelling_that_the_server_stores(
+    name: str, asked: str | None, stored: str | None
+) -> None:
+    assert same_text(name, asked, stored)
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other"),
+    [
+        ("shared_preload_libraries", "a,b", "b, a"),
+        ("search_path", "a", None),
+        ("application_name", "a,b", "a, b"),
+    ],
+)
+def test_another_order_another_text_or_none_is_another_value(
+    name: str, one: str | None, other: str | None
+) -> None:
+    assert not same_text(name, one, other)
+
+
+def test_a_list_without_a_library_cannot_be_stored() -> None:
+    assert loads_nothing("shared_preload_libraries", "")
+    assert not loads_nothing("shared_preload_libraries", "auto_explain")
+    assert not loads_nothing("shared_preload_libraries", None)
+    assert not loads_nothing("search_path", "")
+
+
+def test_an_undo_says_what_no_treatment_may_change_beside_the_options_that_are_given() -> None:
+    options = firm_options("host=db1 options='-c geqo=off'", 130000)
+    assert options.startswith("-c geqo=off -c default_transaction_read_only=off ")
+    assert "-c statement_timeout=30s -c lock_timeout=10s" in options
+    assert "idle_session_timeout" not in options
+    assert "idle_session_timeout=0" in firm_options("host=db1")
+    assert "lock_timeout" not in firm_options("host=db1", without=["lock_timeout"])
+    assert "-c statement_timeout=0s" in firm_options("host=db1", limit_s=0)
+
+
+@pytest.mark.parametrize(
+    ("words", "is_one"),
+    [
+        ('connection failed: FATAL:  password authentication failed for user "me"', True),
+        ("connection failed: fe_sendauth: no password supplied", True),
+        ("connection failed: Connection refused", False),
+    ],
+)
+def test_an_answer_is_not_waited_for_again(words: str, is_one: bool) -> None:
+    assert is_refusal(psycopg.OperationalError(words)) is is_one

@@ -19,7 +19,7 @@ from pgdrag.driver.process import Target
 from pgdrag.english import listed
 from pgdrag.errors import ServerDidNotStart, ServerError, ServerLost, SettingError
 from pgdrag.existing.standing import Standing
-from pgdrag.host.auto_conf import FILE, set_statement
+from pgdrag.host.auto_conf import FILE, same_text, set_statement
 from pgdrag.host.interrupts import uninterrupted
 from pgdrag.host.logins import Login, keep_login
 from pgdrag.host.process_alive import wait_until
@@ -27,7 +27,7 @@ from pgdrag.host.restarting import run_restart
 from pgdrag.host.undo import NotedChange, RestoreResult, UndoJournal
 from pgdrag.host.undo.altered_role import AlteredRole, read_role_conf, role_statement
 from pgdrag.host.undo.altered_system import RESTART_TIMEOUT_S, AlteredSystem, read_auto_conf
-from pgdrag.host.undo.reaching import reload
+from pgdrag.host.undo.reaching import firm_options, reload
 from pgdrag.model import Applied, Level
 from pgdrag.servers.conf import fold
 from pgdrag.units import same_value, with_base_unit
@@ -74,13 +74,17 @@ class AlteredSettings(ABC):
         # A value that is written and not yet in force must not be forgotten half-way.
         with uninterrupted():
             try:
-                with self._server.connect(application_name=self.session) as connection:
+                with self._connected() as connection:
                     self._write(connection, wanted)
                     self._load(connection)
             except psycopg.Error as error:
                 text = error.diag.message_primary or str(error).strip().partition("\n")[0]
                 raise ServerLost(f"{self._server.name} refused: {text}") from None
             self._restart()
+
+    def _connected(self) -> psycopg.Connection:
+        """Return a session that a treatment does not reach."""
+        return _connected(self._standing, self.session)
 
     def undo(self) -> RestoreResult | None:
         """Give the server its own settings back; None: nothing was changed."""
@@ -109,7 +113,7 @@ class AlteredSettings(ABC):
     def _write(self, connection: psycopg.Connection, wanted: Mapping[str, str]) -> None:
         written = self._read(connection)
         for name, value in self._now.items():
-            if written.value(name) != value:
+            if not same_text(name, written.value(name), value):
                 raise ServerError(
                     f"somebody else has changed {name} in {self._place} of {self._server.name} during the run",
                     hint='It is left alone. Settle who changes the server, and go on with "pgdrag resume".',
@@ -117,7 +121,11 @@ class AlteredSettings(ABC):
         change = None if self._noted is None else self._noted.change
         assert change is None or isinstance(change, AlteredSystem | AlteredRole), "none other"
         goal = {**(change.before if change else {}), **wanted}
-        todo = {name: value for name, value in goal.items() if written.value(name) != value}
+        todo = {
+            name: value
+            for name, value in goal.items()
+            if not same_text(name, written.value(name), value)
+        }
         if not todo:
             return
         if change is None:
@@ -225,7 +233,7 @@ class SystemSettings(AlteredSettings):
 
     def _began(self) -> object:
         try:
-            with self._server.connect(application_name=self.session) as connection:
+            with self._connected() as connection:
                 return connection.execute(_BEGAN).fetchall()
         except psycopg.Error as error:
             raise ServerLost(f"{self._server.name} does not answer: {error}") from None
@@ -274,9 +282,17 @@ def read_back(standing: Standing, levels: Sequence[Level], *, how: str) -> list[
         ServerLost: the server does not answer.
     """
     names = [fold(level.name) for level in levels]
-    with standing.server.connect(application_name="pgdrag read back") as connection:
+    with _connected(standing, "pgdrag read back", keeping=names) as connection:
         rows = {row[0].lower(): row for row in connection.execute(_READ_BACK, [names])}
     return [_applied(level, rows.get(fold(level.name)), standing, how) for level in levels]
+
+
+def _connected(
+    standing: Standing, session: str, *, keeping: Sequence[str] = ()
+) -> psycopg.Connection:
+    server = standing.server
+    options = firm_options(server.conninfo(), standing.version_num, without=keeping)
+    return server.connect(application_name=session, options=options)
 
 
 def _applied(level: Level, row: tuple[Any, ...] | None, standing: Standing, how: str) -> Applied:
@@ -284,7 +300,8 @@ def _applied(level: Level, row: tuple[Any, ...] | None, standing: Standing, how:
         return Applied(level, None, "the running server does not show this setting")
     _, shown, unit, vartype, source = row
     note = ""
-    if not same_value(level.value, shown, vartype=vartype, unit=unit):
+    is_same = same_value(level.value, shown, vartype=vartype, unit=unit)
+    if not is_same and not same_text(level.name, level.value, shown):
         note = f"the server runs with another value than it was asked for (source: {source})"
     own = standing.in_force.get(fold(level.name))
     default = None if own is None else with_base_unit(own.value, unit)

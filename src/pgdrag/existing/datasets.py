@@ -12,6 +12,7 @@ from psycopg import sql
 from pgdrag.driver.connection_string import Server
 from pgdrag.english import listed
 from pgdrag.errors import ServerLost, UsageError
+from pgdrag.host.undo.reaching import firm_options
 from pgdrag.workloads import Workload, all_workloads
 
 SESSION = "pgdrag upkeep"
@@ -101,12 +102,20 @@ def asking_about(server: Server) -> Iterator[psycopg.Connection]:
         ServerLost: the server refuses, or does not answer.
     """
     try:
-        with server.connect(application_name=SESSION) as connection:
+        with server.connect(application_name=SESSION, **_firm(server)) as connection:
             yield connection
     except psycopg.Error as error:
         text = error.diag.message_primary or str(error).strip().splitlines()[0]
         detail = error.diag.message_detail
         raise ServerLost(f"{server.name} refused: {text}", detail=detail) from None
+
+
+def _firm(server: Server) -> dict[str, str]:
+    """Return what a treatment does not reach: no limit of its, and tables can be written. A pooler knows no options."""
+    if server.pooler is not None:
+        return {}
+    version_num = int(server.version.partition(".")[0]) * 10000
+    return {"options": firm_options(server.conninfo(), version_num, limit_s=0)}
 
 
 def require_dataset(server: Server, workload: Workload) -> None:

@@ -9,11 +9,13 @@ from pgdrag.errors import UsageError
 from pgdrag.existing.standing import InForce, Standing
 from pgdrag.factors import Here, Phase, Problem, all_factors, is_of
 from pgdrag.findings.durability import loss_of
+from pgdrag.host.auto_conf import loads_nothing
 from pgdrag.model import Level
 from pgdrag.servers.channel import PLACE
 from pgdrag.servers.conf import fold
 from pgdrag.servers.settings import Setting
 from pgdrag.servers.side_effects import REACHING
+from pgdrag.units import parse_bool
 
 SETTINGS, ROLE, RESTART, DATABASE = "settings", "role", "restart", "database"
 # What may change there, as `--allow-change` names it; any other name is a setting's.
@@ -141,6 +143,13 @@ def _problem(level: Level, standing: Standing, permission: Permission) -> Proble
     name, said = fold(setting.name), f'setting "{setting.name}"'
     if name in PLACE:
         return Problem(level, False, f"{said} says where the server is, and that stays")
+    if name == "allow_alter_system" and parse_bool(level.value) is False:
+        return Problem(level, False, f"{said} stays on: nothing could be undone with it off")
+    if loads_nothing(name, level.value):
+        hint = "Leave it at the server's own value, or name a library that does no harm."
+        return Problem(
+            level, False, f"{said} cannot be emptied by ALTER SYSTEM or ALTER ROLE", hint
+        )
     if (why := _needs_naming(name, level.value)) and not permission.names(name):
         hint = f"To change it all the same, add --allow-change {setting.name}."
         return Problem(level, False, f"{said} is not changed on an existing server: {why}", hint)

@@ -30,6 +30,7 @@ _LISTS = frozenset(
         "unix_socket_directories",
     }
 )
+_LIBRARIES = frozenset(name for name in _LISTS if name.endswith("_preload_libraries"))
 _PART = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^",]*?))\s*(?:,|$)')
 
 
@@ -102,6 +103,23 @@ def set_statement(
     parts = list_parts(value) if name.lower() in _LISTS else [value]
     shown = sql.SQL(", ").join(map(sql.Literal, parts or [""]))
     return sql.SQL("{} SET {} = {}").format(command, spelt, shown)
+
+
+def same_text(name: str, one: str | None, other: str | None) -> bool:
+    """Whether two texts give a setting the same value, where the server stores lists in a spelling of its own.
+
+    Args:
+        one, other: as somebody wrote it, or as the server stored it; None: not set.
+    """
+    if one is None or other is None or name.lower() not in _LISTS:
+        return one == other
+    # An empty list is stored as one part that is empty.
+    return (list_parts(one) or [""]) == (list_parts(other) or [""])
+
+
+def loads_nothing(name: str, value: str | None) -> bool:
+    """Whether a value is an empty list of libraries: stored, it would be one without a name, which is not found."""
+    return value is not None and name.lower() in _LIBRARIES and not any(list_parts(value))
 
 
 def list_parts(value: str) -> list[str]:

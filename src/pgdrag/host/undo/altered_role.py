@@ -9,7 +9,7 @@ from typing import ClassVar
 import psycopg
 from psycopg import sql
 
-from pgdrag.host.auto_conf import same_name, set_statement
+from pgdrag.host.auto_conf import same_name, same_text, set_statement
 from pgdrag.host.undo import Change, RestoreResult
 from pgdrag.host.undo.reaching import (
     AnotherServer,
@@ -78,9 +78,10 @@ class AlteredRole(Change):
                     return RestoreResult("gone", f"{who}are gone with the role or the database.")
                 for name, before in self.before.items():
                     now = conf.value(name)
-                    if now == before:
+                    if same_text(name, now, before):
                         continue
-                    if now not in self.written.get(name, ()) and not overwrite:
+                    is_own = any(same_text(name, now, x) for x in self.written.get(name, ()))
+                    if not is_own and not overwrite:
                         foreign.append(f"{name} is {'not set' if now is None else now}")
                         continue
                     try:

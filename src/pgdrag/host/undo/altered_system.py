@@ -12,7 +12,16 @@ from typing import ClassVar
 
 import psycopg
 
-from pgdrag.host.auto_conf import FILE, AutoConf, out_of_place, set_statement, text_of, with_values
+from pgdrag.host.auto_conf import (
+    FILE,
+    AutoConf,
+    loads_nothing,
+    out_of_place,
+    same_text,
+    set_statement,
+    text_of,
+    with_values,
+)
 from pgdrag.host.foreign_files import read_foreign
 from pgdrag.host.logins import login_of
 from pgdrag.host.process_alive import wait_until
@@ -133,9 +142,9 @@ class AlteredSystem(Change):
         foreign = []
         for name, before in self.before.items():
             now = conf.value(name)
-            if now == before:
+            if same_text(name, now, before):
                 continue
-            if overwrite or now in self.written.get(name, ()):
+            if overwrite or any(same_text(name, now, x) for x in self.written.get(name, ())):
                 changes[name] = before
             else:
                 foreign.append(f"{name} is {_shown(now)}")
@@ -146,7 +155,10 @@ class AlteredSystem(Change):
         conf = read_auto_conf(connection)
         if sorted(conf.values) != sorted(self.order):
             return
-        for name in out_of_place(list(conf.values), self.order):
+        moved = list(out_of_place(list(conf.values), self.order))
+        if any(loads_nothing(name, conf.values[name]) for name in moved):
+            return
+        for name in moved:
             try:
                 connection.execute(set_statement(name, conf.values[name]))
             except psycopg.Error:  # such as a library's setting that it no longer accepts

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from pgdrag.host.logins import login_of
 from pgdrag.host.process_alive import wait_until
@@ -16,7 +18,17 @@ CONNECT_TIMEOUT_S = 10
 # As long as a server takes that starts or shuts down just now.
 PATIENCE_S = 60.0
 RELOAD_TIMEOUT_S = 10.0
-_STATEMENT_TIMEOUT = "SET statement_timeout = '30s'"
+_STATEMENT_S, _LOCK_S = 30, 10
+# What a session must not take from its role, its database or the server, and since which version it can be said.
+_FIRM = {
+    "default_transaction_read_only": ("off", 0),
+    "statement_timeout": (f"{_STATEMENT_S}s", 0),
+    "lock_timeout": (f"{_LOCK_S}s", 0),
+    "idle_in_transaction_session_timeout": ("0", 0),
+    "idle_session_timeout": ("0", 140000),
+    "transaction_timeout": ("0", 170000),
+}
+_ANY_VERSION = 1_000_000
 _AGAIN_S = 0.1
 _ENDS_WITHIN_S = 10.0
 # Starting up, shutting down, or in the middle of a crash restart.
@@ -57,13 +69,43 @@ def undoing(
     login = login_of(system_identifier)
     conninfo = conninfo if login is None else login.conninfo
     with _connected(conninfo, is_starting=is_starting) as connection:
-        connection.execute(_STATEMENT_TIMEOUT)
         ((found, is_standby),) = connection.execute(_WHICH).fetchall()
         if found != system_identifier:
             raise AnotherServer(f"another server answers there (system identifier {found})")
         if is_standby:
             raise AnotherServer("it is a standby now")
         yield connection
+
+
+def firm_options(
+    conninfo: str,
+    version_num: int = _ANY_VERSION,
+    *,
+    without: Collection[str] = (),
+    limit_s: int | None = None,
+) -> str:
+    """Return libpq's `options` of a session that settings of its role, its database and the server do not hinder.
+
+    They outrank all of those, also the values that a run is measuring.
+
+    Args:
+        conninfo: whose own options stay.
+        without: settings that the session is asked about, or that the server does not know.
+        limit_s: how long a statement may take and wait for locks, in seconds; 0: any time; None: as an undo may.
+    """
+    own = conninfo_to_dict(conninfo).get("options") or os.environ.get("PGOPTIONS", "")
+    words = [str(own)] if own else []
+    for name, (value, since) in _FIRM.items():
+        if name not in without and version_num >= since:
+            is_limit = limit_s is not None and value.endswith("s")
+            words.append(f"-c {name}={f'{limit_s}s' if is_limit else value}")
+    return " ".join(words)
+
+
+def is_refusal(error: psycopg.OperationalError) -> bool:
+    """Whether somebody has answered that he lets nobody in, which does not pass by itself."""
+    text = str(error)
+    return error.sqlstate is not None or "FATAL" in text or "no password supplied" in text
 
 
 def end_sessions(connection: psycopg.Connection, name: str) -> None:
@@ -112,16 +154,22 @@ SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity
 @contextmanager
 def _connected(conninfo: str, *, is_starting: bool) -> Iterator[psycopg.Connection]:
     deadline = time.monotonic() + PATIENCE_S
+    unknown: set[str] = set()
     while True:
         try:
             connection = psycopg.connect(
                 conninfo,
+                options=firm_options(conninfo, without=unknown),
                 application_name="pgdrag restore",
                 connect_timeout=CONNECT_TIMEOUT_S,
                 autocommit=True,
             )
         except psycopg.OperationalError as error:
-            is_soon = is_starting or error.sqlstate in _SOON or "system is " in str(error)
+            if older := {name for name in _FIRM if f'"{name}"' in str(error)} - unknown:
+                unknown |= older
+                continue
+            is_up = error.sqlstate in _SOON or "system is " in str(error)
+            is_soon = is_up or (is_starting and not is_refusal(error))
             if not is_soon or time.monotonic() > deadline:
                 raise Unreachable(words_of(error)) from error
             time.sleep(_AGAIN_S)
