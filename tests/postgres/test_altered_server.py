@@ -14,11 +14,12 @@ from commands import dsn
 from existing import THEIRS, digest, give_settings, started_alone, stopped_alone
 
 from pgdrag.driver.connection_string import reach
-from pgdrag.errors import ServerDidNotStart, ServerError, SettingError
+from pgdrag.errors import ServerDidNotStart, ServerError, ServerLost, SettingError
 from pgdrag.existing.altering import SystemSettings, read_back
 from pgdrag.existing.standing import Standing, look_at
 from pgdrag.host.process_alive import wait_until
 from pgdrag.host.undo import UndoJournal
+from pgdrag.live.server import answering
 from pgdrag.model import Level
 from pgdrag.servers.cluster import Cluster
 
@@ -113,6 +114,20 @@ def test_what_somebody_else_changed_meanwhile_is_left_alone(server, undo):
     (left,) = undo.steps()
     assert undo.restore(left, overwrite=True).state == "restored"
     assert shown(server, "work_mem") == "5MB"
+
+
+def test_questions_that_are_not_answered_are_a_lost_server(server, monkeypatch):
+    standing = standing_of(server)
+    monkeypatch.setattr("pgdrag.existing.altering._READ_BACK", "SELECT %s / 0")
+    with pytest.raises(ServerLost, match="refused"):
+        read_back(standing, [level("work_mem", "7MB")], how="so")
+    monkeypatch.setattr("pgdrag.live.server.ANSWER_TIMEOUT_S", 0.1)
+    with (
+        server.connect() as connection,
+        pytest.raises(ServerLost, match=r"db did not answer within 0\.1 s"),
+        answering(connection, "db"),
+    ):
+        connection.execute("SELECT pg_sleep(60)")
 
 
 def test_a_setting_that_somebody_adds_meanwhile_stays(server):
@@ -258,6 +273,27 @@ def test_a_restart_puts_a_setting_in_force_and_takes_it_back(alone):
     assert settings.undo().state == "restored"  # type: ignore[union-attr]
     assert digest(cluster) == before
     assert shown(cluster, "max_locks_per_transaction") == "64"
+
+
+def test_no_restart_puts_in_force_what_somebody_else_has_changed(alone, undo):
+    cluster, command = alone
+    before = digest(cluster)
+    settings = SystemSettings(standing_of(cluster), command, is_restarted=True)
+    settings.apply({"max_locks_per_transaction": "80"})
+    with cluster.connect() as connection:
+        connection.execute("ALTER SYSTEM SET max_wal_senders = 3")
+    with pytest.raises(ServerError, match="somebody else's change of max_wal_senders waits"):
+        settings.apply({"max_locks_per_transaction": "90"})
+    result = settings.undo()
+    assert result is not None
+    assert result.state == "failed"
+    assert "what somebody else has changed (max_wal_senders)" in result.sentence
+    assert shown(cluster, "max_wal_senders") == "10"
+    with cluster.connect() as connection:
+        connection.execute("ALTER SYSTEM RESET max_wal_senders")
+    (left,) = undo.steps()
+    assert undo.restore(left).state == "restored"
+    assert (digest(cluster), shown(cluster, "max_locks_per_transaction")) == (before, "64")
 
 
 def test_a_server_that_does_not_start_so_is_started_again_as_it_was(alone):

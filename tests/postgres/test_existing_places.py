@@ -89,6 +89,16 @@ def test_a_value_with_which_the_server_does_not_start_is_an_outcome(alone, scrip
         assert connection.execute("SELECT 1").fetchall() == [(1,)]
 
 
+def test_nothing_is_restarted_while_changes_of_others_wait_for_that(running_cluster, script):
+    with running_cluster.connect() as connection:
+        connection.execute("ALTER SYSTEM SET max_wal_senders = 3")
+        connection.execute("SELECT pg_reload_conf()")
+    restart = ("--allow-change", "restart", "--restart-command", "false")
+    status, _, err = compared(running_cluster, "max_locks_per_transaction=80", script, *restart)
+    assert status == 2
+    assert "other changes wait for a restart (max_wal_senders)" in err
+
+
 def test_restart_and_its_command_require_each_other(running_cluster, script):
     for option in (("--allow-change", "restart"), ("--restart-command", "true")):
         status, _, err = compared(running_cluster, "shared_buffers=64MB", script, *option)

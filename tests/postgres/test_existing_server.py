@@ -154,6 +154,19 @@ def test_a_comparison_is_measured_there_and_leaves_nothing(server, home):
     assert shown(server, "work_mem") == "5MB"
 
 
+def test_a_session_of_pgdrags_that_is_ended_costs_a_trial_and_not_the_run(server, monkeypatch):
+    def ended(*_: object) -> None:
+        raise psycopg.errors.AdminShutdown("terminating connection")
+
+    monkeypatch.setattr("pgdrag.existing.trial.Observer", ended)
+    compare = ("compare", "default", "work_mem=8MB", "--dsn", shop(server), *SHORT)
+    status, out, err = pgdrag(*compare, "--allow-change", "settings", "--yes", "--json")
+    assert "Traceback" not in err
+    assert status in (0, 1), err
+    assert {one["outcome"] for one in json.loads(out)["trials"]} == {"invalid"}
+    assert shown(server, "work_mem") == "5MB"
+
+
 def test_a_setting_that_the_server_already_has_is_no_difference(server):
     status, _, err = pgdrag("compare", "default", "work_mem=5120kB", "--dsn", shop(server), *SHORT)
     assert status == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -162,3 +163,38 @@ def test_an_undo_says_what_no_treatment_may_change_beside_the_options_that_are_g
 )
 def test_an_answer_is_not_waited_for_again(words: str, is_one: bool) -> None:
     assert is_refusal(psycopg.OperationalError(words)) is is_one
+
+
+def without_a_server(
+    directory: Path, content: str, monkeypatch: pytest.MonkeyPatch
+) -> AlteredSystem:
+    """Return a change of a server that does not run, whose file has this content."""
+    monkeypatch.setattr("pgdrag.host.undo.altered_system._COMES_BACK_S", 0.0)
+    (directory / "global").mkdir()
+    (directory / "global" / "pg_control").write_bytes((77).to_bytes(8, "little"))
+    (directory / "postgresql.auto.conf").write_text(content)
+    return AlteredSystem(
+        *("77", f"host={directory}", "db1", "s", str(directory)),
+        before={"work_mem": "5MB", "jit": None},
+        written={"work_mem": ("7MB",), "jit": ("off",)},
+    )
+
+
+def test_lines_that_somebody_wrote_by_hand_are_not_dropped_while_the_server_is_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = "# mine\nwork_mem = '7MB'\njit = 'off'\n"
+    result = without_a_server(tmp_path, content, monkeypatch).restore(overwrite=False)
+    assert result.state == "failed"
+    assert "set work_mem = '5MB', remove jit" in result.sentence
+    assert (tmp_path / "postgresql.auto.conf").read_text() == content
+
+
+def test_what_somebody_else_changed_in_the_file_is_named_while_the_server_is_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = "work_mem = '9MB'\njit = 'off'\n"
+    result = without_a_server(tmp_path, content, monkeypatch).restore(overwrite=False)
+    assert result.state == "failed"
+    assert "except what someone else has changed (work_mem is 9MB)" in result.sentence
+    assert AutoConf((tmp_path / "postgresql.auto.conf").read_bytes()).values == {"work_mem": "9MB"}

@@ -26,8 +26,13 @@ from pgdrag.host.process_alive import wait_until
 from pgdrag.host.restarting import run_restart
 from pgdrag.host.undo import NotedChange, RestoreResult, UndoJournal
 from pgdrag.host.undo.altered_role import AlteredRole, read_role_conf, role_statement
-from pgdrag.host.undo.altered_system import RESTART_TIMEOUT_S, AlteredSystem, read_auto_conf
-from pgdrag.host.undo.reaching import firm_options, reload
+from pgdrag.host.undo.altered_system import (
+    RESTART_TIMEOUT_S,
+    AlteredSystem,
+    read_auto_conf,
+    waiting_for_restart,
+)
+from pgdrag.host.undo.reaching import firm_options, reload, words_of
 from pgdrag.model import Applied, Level
 from pgdrag.servers.conf import fold
 from pgdrag.units import same_value, with_base_unit
@@ -78,8 +83,7 @@ class AlteredSettings(ABC):
                     self._write(connection, wanted)
                     self._load(connection)
             except psycopg.Error as error:
-                text = error.diag.message_primary or str(error).strip().partition("\n")[0]
-                raise ServerLost(f"{self._server.name} refused: {text}") from None
+                raise ServerLost(f"{self._server.name} refused: {words_of(error)}") from None
             self._restart()
 
     def _connected(self) -> psycopg.Connection:
@@ -202,6 +206,19 @@ class SystemSettings(AlteredSettings):
         if refused := connection.execute(_REFUSED).fetchall():
             words = listed([f"{name} = {value}" for name, value in refused])
             raise SettingError(f"the server refuses {words}")
+        if self._is_restarted:
+            self._refuse_others(connection)
+
+    def _refuse_others(self, connection: psycopg.Connection) -> None:
+        """Refuse a restart that would put in force what somebody else has written since."""
+        change = None if self._noted is None else self._noted.change
+        own = {fold(name) for name in change.before} if isinstance(change, AlteredSystem) else set()
+        others = [name for name in waiting_for_restart(connection) if fold(name) not in own]
+        if others:
+            raise ServerError(
+                f"{self._server.name} is not restarted: somebody else's change of {listed(others)} waits for that",
+                hint='Settle who changes the server, and go on with "pgdrag resume".',
+            )
 
     def _restart(self) -> None:
         if not self._is_restarted:
@@ -282,8 +299,11 @@ def read_back(standing: Standing, levels: Sequence[Level], *, how: str) -> list[
         ServerLost: the server does not answer.
     """
     names = [fold(level.name) for level in levels]
-    with _connected(standing, "pgdrag read back", keeping=names) as connection:
-        rows = {row[0].lower(): row for row in connection.execute(_READ_BACK, [names])}
+    try:
+        with _connected(standing, "pgdrag read back", keeping=names) as connection:
+            rows = {row[0].lower(): row for row in connection.execute(_READ_BACK, [names])}
+    except psycopg.Error as error:
+        raise ServerLost(f"{standing.server.name} refused: {words_of(error)}") from None
     return [_applied(level, rows.get(fold(level.name)), standing, how) for level in levels]
 
 

@@ -186,6 +186,12 @@ class ExistingTrialRunner:
                 detail="If the server does not start with a value, pgdrag takes it back in postgresql.auto.conf.",
                 hint="Run pgdrag on the server's machine, as the user that it runs as or as root.",
             )
+        if standing.waiting and self._needs_restart(changes):
+            raise UsageError(
+                f"cannot restart {server.name}: other changes wait for a restart ({', '.join(standing.waiting)})",
+                detail="A restart would put in force what is not pgdrag's.",
+                hint="Restart the server, or have the changes taken back by whoever made them.",
+            )
         if not self.place.has_own_database:
             for rung in study.rungs:
                 self._require_dataset(workload_of(study.workload, rung.treatment))

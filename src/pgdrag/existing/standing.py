@@ -13,7 +13,9 @@ import psycopg
 from pgdrag.driver.connection_string import Server
 from pgdrag.errors import ServerLost
 from pgdrag.host.auto_conf import FILE, AutoConf
-from pgdrag.host.undo.altered_system import is_cluster, read_auto_conf
+from pgdrag.host.undo.altered_system import is_cluster, read_auto_conf, waiting_for_restart
+from pgdrag.host.undo.reaching import words_of
+from pgdrag.live.server import answering
 from pgdrag.servers.settings import CATALOG_SQL, LIBRARIES_SQL, SettingsCatalog
 from pgdrag.units import same_value
 
@@ -58,6 +60,7 @@ class Standing:
         settings: what it says of its settings; as their defaults, the values that they have there.
         in_force: by name in lower case.
         grants: settings that only superusers change, and that this role may.
+        waiting: settings that a restart would change, as far as the role is a superuser.
     """
 
     server: Server
@@ -74,6 +77,7 @@ class Standing:
     settings: SettingsCatalog
     in_force: Mapping[str, InForce]
     grants: frozenset[str] = frozenset()
+    waiting: tuple[str, ...] = ()
 
 
 def look_at(server: Server) -> Standing:
@@ -83,11 +87,13 @@ def look_at(server: Server) -> Standing:
         ServerLost: it does not answer, or refuses.
     """
     try:
-        with server.connect() as connection:
+        with (
+            server.connect() as connection,
+            answering(connection, server.name),
+        ):
             return _looked_at(server, connection)
     except psycopg.Error as error:
-        text = error.diag.message_primary or str(error).strip().splitlines()[0]
-        raise ServerLost(f"{server.name} refused: {text}") from None
+        raise ServerLost(f"{server.name} refused: {words_of(error)}") from None
 
 
 def identifier_of(server: Server) -> str:
@@ -131,6 +137,7 @@ def _looked_at(server: Server, connection: psycopg.Connection) -> Standing:
         settings=_catalog(connection, in_force, is_superuser=is_superuser),
         in_force=in_force,
         grants=_grants(connection),
+        waiting=tuple(waiting_for_restart(connection)) if is_superuser else (),
     )
 
 

@@ -20,6 +20,7 @@ from pgdrag.errors import DriverError, PgdragError, ServerDidNotStart, ServerLos
 from pgdrag.factors import Phase, is_of
 from pgdrag.factors.treated_workload import workload_of
 from pgdrag.host.clock import CLOCK
+from pgdrag.host.undo.reaching import words_of
 from pgdrag.live.server import ExistingServer
 from pgdrag.model import Applied, Measurement, Outcome, Recordings, Result, Trial
 from pgdrag.model.events import Listener
@@ -69,6 +70,9 @@ def run_trial_there(trial: Trial, bench: ExistingTrialRunner, listen: Listener) 
         outcome, reason = Outcome.DID_NOT_START, error_words(error)
     except (ServerLost, DriverError) as error:
         outcome, reason = _outcome_of(error, bench.server, life), error_words(error)
+    except psycopg.Error as error:  # a session of pgdrag's own was ended
+        lost = ServerLost(f"{bench.server.name} refused: {words_of(error)}")
+        outcome, reason = _outcome_of(lost, bench.server, life), error_words(lost)
     return Result(
         trial=trial,
         outcome=outcome,
@@ -114,7 +118,7 @@ def _life(server: Server) -> object:
         with server.connect(application_name="pgdrag") as connection:
             return connection.execute(_LIFE).fetchall()
     except psycopg.Error as error:
-        raise ServerLost(f"{server.name} refused: {error.diag.message_primary}") from None
+        raise ServerLost(f"{server.name} refused: {words_of(error)}") from None
 
 
 # After a crash of a session all other processes are new, but the first one is not. Some roles see no others' times.

@@ -8,21 +8,24 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, LiteralString, NoReturn
 
 import psycopg
 
 from pgdrag.collectors import OWN_MARK, Unseen, attempt, known
+from pgdrag.driver.abort_connection import abort_after
 from pgdrag.driver.connection_string import Server
 from pgdrag.driver.process import Target
-from pgdrag.errors import ServerError
+from pgdrag.errors import ServerError, ServerLost
 from pgdrag.host.process_alive import stat_fields
 from pgdrag.host.process_sight import has_ptrace, link_of, uid_of
 from pgdrag.host.server_user import ServerUser
 from pgdrag.servers.log_formats import FORMATS
 
+ANSWER_TIMEOUT_S = 15.0
 APPLICATION_NAME = "pgdrag observer"
 _PEER = struct.Struct("3i")  # SO_PEERCRED: process, user, group
 _FORMATS = {".json": "jsonlog", ".csv": "csvlog"}
@@ -37,6 +40,23 @@ SELECT current_setting('data_directory', true), current_setting('logging_collect
 )
 _LOG_FILE: LiteralString = OWN_MARK + "SELECT pg_current_logfile(%s)"
 _LOG_BYTES: LiteralString = OWN_MARK + "SELECT coalesce(sum(size), 0)::bigint FROM pg_ls_logdir()"
+
+
+@contextmanager
+def answering(connection: psycopg.Connection[Any], name: str) -> Iterator[None]:
+    """Let a server have only so long for all questions of a block: one that is stopped answers none, and says nothing.
+
+    Raises:
+        ServerLost: it takes longer.
+    """
+    with abort_after(connection, after_s=ANSWER_TIMEOUT_S) as is_late:
+        try:
+            yield
+        except psycopg.Error:
+            if not is_late.is_set():
+                raise
+        if is_late.is_set():
+            raise ServerLost(f"{name} did not answer within {ANSWER_TIMEOUT_S:g} s") from None
 
 
 class ExistingServer:
@@ -55,17 +75,19 @@ class ExistingServer:
         """Look where the server is.
 
         Raises:
+            ServerLost: it does not answer.
             ServerError: a pooler stands between, whose sessions others share.
         """
         self.server = server
         self.connection = connection
-        self._backend_pid = self._own_backend()
-        self._postmaster = (
-            _postmaster_of(connection, self._backend_pid) if server.is_local else None
-        )
-        if self._postmaster is not None and os.geteuid() == 0 and not has_ptrace():
-            self.user = _user_of(self._postmaster)
-        self._place = attempt(lambda: self._read_place())
+        with answering(connection, server.name):
+            self._backend_pid = self._own_backend()
+            self._postmaster = (
+                _postmaster_of(connection, self._backend_pid) if server.is_local else None
+            )
+            if self._postmaster is not None and os.geteuid() == 0 and not has_ptrace():
+                self.user = _user_of(self._postmaster)
+            self._place = attempt(lambda: self._read_place())
 
     def _own_backend(self) -> int:
         found = self.connection.execute(_BACKEND).fetchone()

@@ -121,17 +121,18 @@ class AlteredSystem(Change):
             if not reload(connection):
                 left.append("the server did not read its configuration again")
             is_same = self._is_same(read_auto_conf(connection))
-            waiting = self._waiting(connection)
+            waiting, others = self._waiting(connection)
         if left:
             return RestoreResult("failed", f"{self._who}could not be restored: {'; '.join(left)}.")
-        if waiting and (trouble := self._restart()):
+        # A restart puts in force whatever is written, by whomever.
+        if foreign:
+            return self._changed_since(foreign, waiting)
+        if waiting and (trouble := self._restart(others)):
             return RestoreResult(
                 "failed",
                 f"{FILE} of {self.where} is as it was, but until the server is restarted it runs with other values "
                 f"of {', '.join(waiting)}: {trouble}.",
             )
-        if foreign:
-            return self._changed_since(foreign)
         return self._settled(is_changed=bool(changes) or bool(waiting), is_same=is_same)
 
     def _to_change(
@@ -167,12 +168,22 @@ class AlteredSystem(Change):
     def _is_same(self, conf: AutoConf) -> bool:
         return hashlib.sha256(conf.content).hexdigest() == self.digest
 
-    def _waiting(self, connection: psycopg.Connection) -> list[str]:
-        """Return the settings that are in force otherwise than they are written."""
-        return [x for (x,) in connection.execute(_WAITING, [[x.lower() for x in self.before]])]
+    def _waiting(self, connection: psycopg.Connection) -> tuple[list[str], list[str]]:
+        """Return the settings that are in force otherwise than they are written: pgdrag's, and others."""
+        own = {name.lower() for name in self.before}
+        found = waiting_for_restart(connection)
+        return [x for x in found if x.lower() in own], [x for x in found if x.lower() not in own]
 
-    def _restart(self) -> str:
-        """Restart the server, and return why it does not run as before, as a clause; "": it does."""
+    def _restart(self, others: list[str]) -> str:
+        """Restart the server, and return why it does not run as before, as a clause; "": it does.
+
+        Args:
+            others: settings of others that wait for a restart.
+        """
+        if others:
+            return (
+                f"a restart would put in force what somebody else has changed ({', '.join(others)})"
+            )
         login = login_of(self.system_identifier)
         if login is None or not login.restart_command:
             return "no command for that is known"
@@ -181,7 +192,7 @@ class AlteredSystem(Change):
             return f'"{login.restart_command}" failed: {ran.last_line}'
         try:
             with undoing(self.system_identifier, self.conninfo, is_starting=True) as connection:
-                is_waiting = bool(self._waiting(connection))
+                is_waiting = bool(self._waiting(connection)[0])
         except (Unreachable, AnotherServer, psycopg.Error) as error:
             return words_of(error)
         return "the command did not restart it" if is_waiting else ""
@@ -194,24 +205,40 @@ class AlteredSystem(Change):
     def _by_its_file(self, directory: Path, *, overwrite: bool) -> RestoreResult:
         """Put the file back of a server that is down, and start it if somebody has said how."""
         conf = AutoConf(read_foreign(directory / FILE, _LARGEST_FILE_BYTES))
-        changes, _ = self._to_change(conf, overwrite=overwrite)
+        changes, foreign = self._to_change(conf, overwrite=overwrite)
+        if changes and not conf.is_plain:
+            return self._by_hand(directory / FILE, changes)
         if changes:
             content = text_of(with_values(conf.values, changes, self.order))
             write_auto_conf(directory / FILE, content)
         login = login_of(self.system_identifier)
         if login is None or not login.restart_command:
-            return RestoreResult(
-                "failed", f"{self._who}were restored in {FILE}, but the server does not run."
-            )
+            return self._in_the_file(foreign, "the server does not run")
         ran = run_restart(login.restart_command, timeout_s=RESTART_TIMEOUT_S)
         try:
             found = self._by_the_server(overwrite=overwrite, is_starting=ran.succeeded)
         except (Unreachable, AnotherServer, psycopg.Error) as error:
             why = f"the server does not run: {words_of(error)}; {ran.last_line}"
-            return RestoreResult("failed", f"{self._who}were restored in {FILE}, but {why}.")
+            return self._in_the_file(foreign, why)
         if changes and found.state == "already restored":
             return self._settled(is_changed=True, is_same=True)
         return found
+
+    def _by_hand(self, path: Path, changes: Mapping[str, str | None]) -> RestoreResult:
+        """Return what a person is to do, who has written into the file what no ALTER SYSTEM writes."""
+        todo = [
+            f"remove {name}" if value is None else f"set {name} = '{value}'"
+            for name, value in changes.items()
+        ]
+        return RestoreResult(
+            "failed",
+            f"{self._who}were not restored: the server does not run, and {path} has lines that somebody has written "
+            f"by hand. In that file, {', '.join(todo)}; or start the server and run pgdrag restore.",
+        )
+
+    def _in_the_file(self, foreign: list[str], but: str) -> RestoreResult:
+        alone = f", except what someone else has changed ({', '.join(foreign)})" if foreign else ""
+        return RestoreResult("failed", f"{self._who}were restored in {FILE}{alone}, but {but}.")
 
     def _settled(self, *, is_changed: bool, is_same: bool) -> RestoreResult:
         same = "" if is_same else f" {FILE} has other lines than before, which are not pgdrag's."
@@ -220,11 +247,12 @@ class AlteredSystem(Change):
         names = ", ".join(self.before)
         return RestoreResult("restored", f"{self._who}were restored: {names}.{same}")
 
-    def _changed_since(self, foreign: list[str]) -> RestoreResult:
+    def _changed_since(self, foreign: list[str], waiting: list[str]) -> RestoreResult:
+        wait = f" {', '.join(waiting)} will be in force after a restart." if waiting else ""
         return RestoreResult(
             "changed since",
             f"{self._who}were changed by someone else since pgdrag did, so they were left alone: "
-            f'{", ".join(foreign)} in {FILE}. To restore them, run "pgdrag restore --overwrite".',
+            f'{", ".join(foreign)} in {FILE}.{wait} To restore them, run "pgdrag restore --overwrite".',
         )
 
 
@@ -235,6 +263,11 @@ def read_auto_conf(connection: psycopg.Connection) -> AutoConf:
     except psycopg.errors.UndefinedFile:
         content = b""
     return AutoConf(bytes(content))
+
+
+def waiting_for_restart(connection: psycopg.Connection) -> list[str]:
+    """Return the settings that are in force otherwise than they are written, until the server is restarted."""
+    return [name for (name,) in connection.execute(_WAITING)]
 
 
 def is_cluster(directory: str, system_identifier: str) -> bool:
@@ -293,6 +326,10 @@ def _shown(value: str | None) -> str:
 
 
 _READ = "SELECT pg_catalog.pg_read_binary_file(%s)"
+# Once a line is gone that never was in force, the server still says that a restart is pending, which changes nothing.
 _WAITING = """
-SELECT name FROM pg_catalog.pg_settings WHERE pending_restart AND lower(name) = ANY (%s)
+SELECT s.name FROM pg_catalog.pg_settings AS s
+ WHERE s.pending_restart AND (s.source = 'configuration file' OR EXISTS (
+       SELECT FROM pg_catalog.pg_file_settings AS f WHERE lower(f.name) = lower(s.name)))
+ ORDER BY s.name
 """
