@@ -129,4 +129,4 @@ def test_a_trial_that_treats_the_server_alone_does_not(bench: ServerTrialRunner)
 
 def test_only_factors_of_the_machine_say_so() -> None:
     of_server = {name for name, kind in all_factors().items() if not kind.changes_host}
-    assert of_server == {"horizon", "server", "setting", "workload"}
+    assert of_server == {"horizon", "server", "setting", "statistics", "workload"}

@@ -99,7 +99,9 @@ def test_nothing_of_another_file_gets_into_the_words_of_a_server(place: Path, tr
 def test_collectors_do_not_read_a_log_that_is_none(place: Path, trick: Any) -> None:
     trick(place / "server.json")
     answers = iter([[("C", "UTC")]])
-    cluster = SimpleNamespace(log_files=lambda: [place / "server.json"], log_directory=place)
+    cluster = SimpleNamespace(
+        log_files=lambda: [place / "server.json"], log_directory=place, is_throw_away=True
+    )
     observer: Any = SimpleNamespace(
         query=lambda sql, *values: next(answers, []), cluster=cluster, backend_pid=1
     )

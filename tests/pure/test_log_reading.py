@@ -51,6 +51,7 @@ class LoggingServer:
     """Stands in for an observer and its server: the log's file, and answers to the few questions."""
 
     server_version_num = 180006
+    is_throw_away = True
 
     def __init__(
         self, directory: Path, *, zone: str = "UTC", language: str = "C", suffix: str = ".json"

@@ -18,14 +18,18 @@ if TYPE_CHECKING:
 
 LEAST_EVERY_S, MOST_EVERY_S = 1.0, 3600.0
 LONGEST_S = 366 * 86_400.0
+_EVERY_S = 10.0
 _LINE_EVERY_S = 60.0  # where progress is no terminal's
 
 
 def observe(
     dsn: Dsn = None,
     every: Annotated[
-        str, typer.Option("--every", metavar="TIME", help="Length of a sample: 10s, 1min")
-    ] = "10s",
+        str | None,
+        typer.Option(
+            "--every", metavar="TIME", help="Length of a sample: 30s, 1min (default: 10s)"
+        ),
+    ] = None,
     for_: Annotated[
         str | None,
         typer.Option(
@@ -70,8 +74,12 @@ def observe(
     from pgdrag.observations.store import LEAST_BYTES
     from pgdrag.units import format_bytes, format_duration, parse_bytes
 
-    every_s = duration_of(every, "--every", least_s=LEAST_EVERY_S, most_s=MOST_EVERY_S)
     for_s = math.inf if for_ is None else duration_of(for_, "--for", least_s=1.0, most_s=LONGEST_S)
+    every_s = (
+        min(_EVERY_S, for_s)
+        if every is None
+        else duration_of(every, "--every", least_s=LEAST_EVERY_S, most_s=MOST_EVERY_S)
+    )
     if every_s > for_s:
         raise UsageError(f"--every {every} is longer than --for {for_}")
     most_bytes = parse_bytes(size)
