@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from operator import add
 from typing import Any, ClassVar, TypeAlias
 
@@ -27,6 +27,7 @@ from pgdrag.collectors._metric import NO_READING
 from pgdrag.collectors._session import making_extensions
 from pgdrag.collectors.counters import Counters, Drawn, drawn_over, require_sight_of_others
 from pgdrag.host.clock import CLOCK
+from pgdrag.literals import without_literals
 from pgdrag.model.recordings import CALLS, ROWS, Recordings, StatementUse
 
 MOST_STATEMENTS = 50
@@ -166,6 +167,11 @@ class Statements(Collector):
         others = {
             key: use for key, use in uses.items() if not any(words in use.query for words in _OWN)
         }
+        if not observer.cluster.is_throw_away:
+            # Those of CREATE SUBSCRIPTION and the like have passwords in them.
+            others = {
+                key: replace(use, query=without_literals(use.query)) for key, use in others.items()
+            }
         return others, evicted
 
 

@@ -26,6 +26,7 @@ SELECT coalesce(max(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_w
 # It fails as long as the last success is older than the last failure.
 _ARCHIVER: LiteralString = """
 SELECT CASE WHEN last_failed_time > coalesce(last_archived_time, '-infinity')
+             AND current_setting('archive_mode') <> 'off'  -- a former failure
             THEN greatest(extract(epoch FROM clock_timestamp() - coalesce(last_archived_time, stats_reset, last_failed_time)), 0)
             ELSE 0 END::float8 AS archive_behind_s,
        coalesce(last_failed_wal, '') AS archive_failed_wal

@@ -20,6 +20,7 @@ from pgdrag.collectors import _proc as proc
 from pgdrag.driver.connection_string import Server
 from pgdrag.errors import ServerLost
 from pgdrag.host.clock import CLOCK
+from pgdrag.literals import without_literals
 from pgdrag.live.activity import LiveSessions, LiveWaits
 from pgdrag.live.databases import ServerCounters
 from pgdrag.live.server import APPLICATION_NAME, ExistingServer
@@ -281,7 +282,8 @@ def _texts(observer: Observer, query_ids: Sequence[int]) -> dict[int, str]:
         + ".pg_stat_statements WHERE queryid = ANY (%s) GROUP BY 1",
         list(query_ids),
     )
-    return dict(rows)
+    # Those of CREATE SUBSCRIPTION and the like have passwords in them.
+    return {query_id: without_literals(text) for query_id, text in rows}
 
 
 def _words(error: psycopg.Error) -> str:

@@ -12,10 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, LiteralString, TypeAlias
 
-from pgdrag.collectors import Observer
+from pgdrag.collectors import Observer, all_collectors
 from pgdrag.collectors.counters import CounterCollector, Drawn
-from pgdrag.collectors.disk import Disk
-from pgdrag.collectors.host import Host
 from pgdrag.horizon.sampling import read_oldest
 from pgdrag.model.observed import Quantity, Spread
 
@@ -248,6 +246,5 @@ def all_groups() -> list[Group]:
         ),
         Group("age", {0: _AGE}, gauges={"age": Quantity("frozen_age", "transactions since the oldest unfrozen one", "count")}),
         HorizonGroup(),
-        HostGroup(Host()),
-        HostGroup(Disk()),
+        *(HostGroup(kind()) for kind in all_collectors().values() if issubclass(kind, CounterCollector) and kind.is_of_machine),
     ]  # fmt: skip

@@ -72,6 +72,7 @@ class StatementAccount:
         rows = observer.query(self._query, is_binary=True)
         now = {(database, queryid): StatementTotals(*totals) for database, queryid, *totals in rows}
         then, self._then = self._then, now
+        self._named = {key: name for key, name in self._named.items() if key in now}
         self.was_reset = self._reset is not None and reset != self._reset
         self._reset = reset
         if then is None:

@@ -215,7 +215,7 @@ def _disk(sights: Sights) -> Reading | None:
         fills_in_s = sights.value("disk_fills_in_s")
     except NotSeen:
         fills_in_s = float("inf")
-    soon = 3600 / fills_in_s if used >= 0.8 else 0.0
+    soon = 3600 / max(fills_in_s, 1.0) if used >= 0.8 else 0.0
     is_large = free > 100e9
     return {
         "used": used,
