@@ -16,16 +16,30 @@ _EXAMPLE = "--dsn postgresql://me@db1/bench"
 
 
 def open_existing(
-    dsn: str, allowed: Collection[str], restart_command: str | None, *, postgres: str | None = None
-) -> ExistingTrialRunner:
-    """Return what runs trials on a server that somebody named; it is only read yet.
+    dsn: str | None,
+    allowed: Collection[str],
+    restart_command: str | None,
+    *,
+    postgres: str | None = None,
+) -> ExistingTrialRunner | None:
+    """Return what runs trials on the server that --dsn names, which is only read yet; None without --dsn.
 
     Raises:
         UsageError: options contradict each other, or the server cannot be understood.
         ServerLost: it does not answer.
     """
+    if dsn is None:
+        if restart_command is not None:
+            raise UsageError("--restart-command requires --dsn")
+        return None
     if postgres is not None:
         raise UsageError("--postgres cannot be combined with --dsn, which names a server that runs")
+    return _reached(dsn, allowed, restart_command)
+
+
+def _reached(
+    dsn: str, allowed: Collection[str], restart_command: str | None
+) -> ExistingTrialRunner:
     if (RESTART in allowed) is not bool(restart_command):
         raise UsageError(
             f"--allow-change {RESTART} and --restart-command require each other",
@@ -51,7 +65,7 @@ def resumed(place: ExistingPlace, dsn: str | None, allowed: Collection[str]) -> 
         UsageError: another server answers.
     """
     command = place.restart_command if RESTART in allowed else None
-    runner = open_existing(dsn or place.conninfo, allowed, command)
+    runner = _reached(dsn or place.conninfo, allowed, command)
     if runner.standing.system_identifier != place.system_identifier:
         raise UsageError(
             f"{runner.standing.server.name} is not the server that the run began on",

@@ -95,7 +95,7 @@ def difference_lines(differences: Sequence[Difference]) -> Iterator[str]:
 
 
 def _named(one: Difference) -> str:
-    """Return what differs; a default of the two servers is told from a level of the arms."""
+    """Return what differs; a default that the servers do not share is kept apart from a level of the arms."""
     return f"{one.name} (default)" if one.kind == DEFAULT_KIND else one.name
 
 

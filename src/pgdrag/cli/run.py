@@ -96,12 +96,9 @@ def run(
             allow_run=allow_run,
             remember=remember,
         )
-    existing = None
-    if dsn is not None:
-        existing = open_existing(dsn, allowed, restart_command, postgres=postgres)
+    existing = open_existing(dsn, allowed, restart_command, postgres=postgres)
+    if existing is not None:
         study = existing.adapted(study)
-    elif restart_command is not None:
-        raise UsageError("--restart-command requires --dsn")
     runner = existing or open_runner(postgres, allowed)
     study = on_this_machine(study, runner.here.settings, allowance())
     _refuse_mistakes(loaded, study, runner)

@@ -56,14 +56,10 @@ class StudyCommand:
         refuse_unwritable(options.html)
         seed = random.SystemRandom().getrandbits(31) if options.seed is None else options.seed
         allowed = options.allow_change or ()
-        if options.dsn is None:
-            if options.restart_command is not None:
-                raise UsageError("--restart-command requires --dsn")
-            return cls(options, open_runner(options.postgres, allowed), seed)
-        runner = open_existing(
+        existing = open_existing(
             options.dsn, allowed, options.restart_command, postgres=options.postgres
         )
-        return cls(options, runner, seed)
+        return cls(options, existing or open_runner(options.postgres, allowed), seed)
 
     @property
     def settings(self) -> SettingsCatalog:

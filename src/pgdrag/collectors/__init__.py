@@ -179,7 +179,7 @@ class Observer:
         import psycopg
 
         if not self.cluster.is_throw_away:
-            sql = _marked(sql)  # by which they are told from others' in pg_stat_statements
+            sql = _marked(sql)  # sets them apart from others' in pg_stat_statements
         begin_s = time.perf_counter()
         self.queries += 1
         try:
