@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from observed import BEGAN, QUANTITIES, WAITS, hasty, sample, totals
 from pgdrag.errors import ObservationsError, StorageError
 from pgdrag.model.observed import (
     GAP,
@@ -42,47 +43,13 @@ from pgdrag.observations.thinning import (
     merged,
 )
 
-BEGAN = 1_764_000_000.0
-QUANTITIES = tuple(Quantity(f"thing_{x}_per_s", f"things {x}", "1/s") for x in range(6))
-WAITS = (
-    Wait("client backend", ""),
-    Wait("client backend", "IO:DataFileRead"),
-    Wait("checkpointer", "IO:DataFileWrite"),
-)
 
-
-def flat(value: float, length_s: float = 10.0) -> Spread:
-    return Spread(value, value, value, length_s)
-
-
-def totals(calls: int, exec_s: float = 0.5) -> StatementTotals:
-    return StatementTotals(calls, 2 * calls, exec_s, 0.0, exec_s / 2, calls, 1, 0, 100 * calls)
-
-
-def sample(
-    number: int, *, length_s: float = 10.0, text_bytes: int = 40, statements: int = 8
-) -> Sample:
-    began = BEGAN + number * length_s
-    return Sample(
-        began,
-        began + length_s,
-        length_s,
-        began + length_s + 3600,
-        {one.name: flat(number % 7 + at, length_s) for at, one in enumerate(QUANTITIES)},
-        {one: (number + at) % 3 + 0.5 for at, one in enumerate(WAITS)},
-        {
-            Statement("shop", f"SELECT {'x' * text_bytes} FROM t{number % 40 + x}"): totals(
-                number + 1, x / 8
-            )
-            for x in range(statements)
-        },
-    )
-
-
-def hasty(writer: ObservationWriter) -> ObservationWriter:
-    """A writer that does not wait for the disk: no test cuts the power."""
-    writer._db.execute("PRAGMA synchronous = OFF")
-    return writer
+@pytest.fixture(scope="module")
+def small_bytes() -> Iterator[int]:
+    """A bound below the least that people may ask for: fewer samples fill it."""
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr("pgdrag.observations.store.LEAST_BYTES", LEAST_BYTES // 2)
+        yield LEAST_BYTES // 2
 
 
 @pytest.fixture
@@ -266,23 +233,27 @@ def test_only_a_level_with_samples_is_thinned(counts: list[int]) -> None:
     assert counts[level_to_thin(counts)] > 0
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(st.integers(15, 25), st.sampled_from([60, 500, 2000]), st.floats(1, 40))
 def test_a_file_stays_within_its_bound_and_keeps_the_newest(
-    tmp_path_factory: pytest.TempPathFactory, statements: int, text_bytes: int, length_s: float
+    small_bytes: int,
+    tmp_path_factory: pytest.TempPathFactory,
+    statements: int,
+    text_bytes: int,
+    length_s: float,
 ) -> None:
     path = tmp_path_factory.mktemp("bound") / "x.obs"
-    writer = hasty(ObservationWriter.create(path, began_unix_s=BEGAN, most_bytes=LEAST_BYTES))
+    writer = hasty(ObservationWriter.create(path, began_unix_s=BEGAN, most_bytes=small_bytes))
     written = [
         sample(x, length_s=length_s, text_bytes=text_bytes, statements=statements)
-        for x in range(700)
+        for x in range(350)
     ]
     for one in written:
         writer.append_sample(one, QUANTITIES)
-        assert writer.size_bytes <= LEAST_BYTES
-    assert path.stat().st_size <= LEAST_BYTES
+        assert writer.size_bytes <= small_bytes
+    assert path.stat().st_size <= small_bytes
     writer.close()
-    assert path.stat().st_size <= LEAST_BYTES
+    assert path.stat().st_size <= small_bytes
     assert not path.with_name("x.obs-wal").exists()
     kept = read(path)
     assert kept[-1] == written[-1]
@@ -293,10 +264,10 @@ def test_a_file_stays_within_its_bound_and_keeps_the_newest(
 
 
 def test_old_samples_become_coarser_and_then_go(
-    path: Path, new: Callable[..., ObservationWriter]
+    path: Path, new: Callable[..., ObservationWriter], small_bytes: int
 ) -> None:
-    writer = new(LEAST_BYTES)
-    for x in range(700):
+    writer = new(small_bytes)
+    for x in range(350):
         writer.append_sample(sample(x, length_s=3000, statements=25), QUANTITIES)
     assert writer.thinned > 0
     assert writer.dropped > 0
@@ -312,19 +283,19 @@ def test_old_samples_become_coarser_and_then_go(
 
 
 def test_a_smaller_bound_shrinks_a_larger_file(
-    path: Path, new: Callable[..., ObservationWriter]
+    path: Path, new: Callable[..., ObservationWriter], small_bytes: int
 ) -> None:
     writer = new()
-    for x in range(1500):
+    for x in range(750):
         writer.append_sample(sample(x, text_bytes=1500), QUANTITIES)
     writer.close()
-    assert path.stat().st_size > LEAST_BYTES
-    writer = hasty(ObservationWriter.append(path, most_bytes=LEAST_BYTES))
-    for x in range(1500, 1540):
+    assert path.stat().st_size > small_bytes
+    writer = hasty(ObservationWriter.append(path, most_bytes=small_bytes))
+    for x in range(750, 790):
         writer.append_sample(sample(x), QUANTITIES)
     writer.close()
-    assert path.stat().st_size <= LEAST_BYTES
-    assert read(path)[-1] == sample(1539)
+    assert path.stat().st_size <= small_bytes
+    assert read(path)[-1] == sample(789)
 
 
 # --- whose file it is
@@ -436,8 +407,8 @@ def test_a_full_disk_is_an_error_and_the_file_stays_whole(
 _WRITE = f"""
 import sys
 from pathlib import Path
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from test_observation_store import QUANTITIES, sample
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from observed import QUANTITIES, sample
 from pgdrag.observations.store import ObservationWriter
 writer = ObservationWriter.append(Path(sys.argv[1]), most_bytes=1 << 20)
 number = int(sys.argv[2])

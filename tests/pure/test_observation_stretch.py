@@ -11,8 +11,8 @@ from typing import Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_observation_store import BEGAN, QUANTITIES, hasty, sample
 
+from observed import BEGAN, QUANTITIES, hasty, sample
 from pgdrag.errors import ObservationsError, UsageError
 from pgdrag.model.observed import (
     GAP,
@@ -49,7 +49,7 @@ GAP_AT = 60  # the sample that is missing
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with 20 minutes of samples but one, a gap and a restart."""
     path = tmp_path_factory.mktemp("stretch") / "shop.obs"
-    writer = ObservationWriter.create(path, began_unix_s=BEGAN, most_bytes=50 << 20)
+    writer = hasty(ObservationWriter.create(path, began_unix_s=BEGAN, most_bytes=50 << 20))
     writer.append_server(BEGAN, ObservedServer('database "shop" on db1, port 5432', "18.6", "7"))
     writer.append_settings(
         BEGAN,
@@ -168,7 +168,7 @@ def test_only_settings_that_were_changed_are_shown(stretch: Stretch) -> None:
 
 def test_the_compact_text_is_compact_whatever_is_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "large.obs"
-    writer = ObservationWriter.create(path, began_unix_s=BEGAN, most_bytes=50 << 20)
+    writer = hasty(ObservationWriter.create(path, began_unix_s=BEGAN, most_bytes=50 << 20))
     writer.append_server(BEGAN, ObservedServer("db", "18.6"))
     writer.append_settings(BEGAN, [Setting(f"s{x}", "9" * 500, "") for x in range(300)])
     for x in range(50):
@@ -223,7 +223,7 @@ ANY_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_si
 ANY_NUMBER = st.floats(0, 1e300)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(ANY_TEXT, ANY_TEXT, ANY_NUMBER, st.integers(0, 2**62), st.sampled_from(["csv", "parquet"]))
 def test_any_values_survive_a_table(
     tmp_path_factory: pytest.TempPathFactory,
@@ -237,7 +237,7 @@ def test_any_values_survive_a_table(
         pytest.importorskip("pyarrow")
     directory = tmp_path_factory.mktemp("any")
     path = directory / "x.obs"
-    writer = ObservationWriter.create(path, began_unix_s=BEGAN, most_bytes=LEAST_BYTES)
+    writer = hasty(ObservationWriter.create(path, began_unix_s=BEGAN, most_bytes=LEAST_BYTES))
     uses = {Statement(database, text): StatementTotals(calls, 0, number, 0, 0, 0, 0, 0, 0)}
     spread = Spread(number, 0.0, number, 10.0)
     writer.append_sample(
