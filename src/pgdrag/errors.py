@@ -8,6 +8,7 @@ All that pgdrag raises::
     │   ├── ConfError              a postgresql.conf, or another file of settings
     │   ├── HoldsError             a captured distribution of holds
     │   ├── ObservationsError      a file of observations: foreign, damaged, newer, or in use
+    │   ├── TwinError              a file that is no twin, is torn, or is newer
     │   └── ExperimentError        an experiment file
     ├── SettingError               a server setting's name, value, unit or bounds
     ├── ServerError                PostgreSQL's programs are missing, or a cluster misbehaves
@@ -97,6 +98,10 @@ class HoldsError(FileError):
 
 class ObservationsError(FileError):
     """A file of `pgdrag observe` that is foreign, damaged, newer or in use, or cannot be kept where it is wanted."""
+
+
+class TwinError(FileError):
+    """A file that is not a twin as `pgdrag capture twin` writes it, is torn, or is newer than this pgdrag."""
 
 
 class ExperimentError(FileError):

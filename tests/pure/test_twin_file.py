@@ -1,0 +1,100 @@
+"""Is a twin read as it was written, and anything else refused in words?"""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from pgdrag.errors import TwinError
+from pgdrag.twins import Twin, read_twin, twin_bytes
+from pgdrag.twins.ddl import after_rows, before_rows
+from pgdrag.twins.model import (
+    Column,
+    Constraint,
+    Index,
+    Schema,
+    SequenceObject,
+    Source,
+    Table,
+)
+
+SCHEMA = Schema(
+    schemas=("shop",),
+    sequences=(
+        SequenceObject("shop", "orders_id_seq", "bigint", 1, 1, False, ("shop", "orders", "id"), is_identity=True),
+    ),
+    tables=(
+        Table(
+            "shop", "orders",
+            (Column("id", 1, "bigint", is_not_null=True, identity="a"), Column("odd \"name", 2, "text", storage="m")),
+            options=("fillfactor=70",), partition_key="RANGE (id)",
+        ),
+        Table("shop", "orders_1", (Column("id", 1, "bigint", is_not_null=True, identity="a"),), partition_of=("shop", "orders"), bound="DEFAULT"),
+    ),
+    constraints=(Constraint("shop", "orders", "orders_pkey", "p", "PRIMARY KEY (id)", ("id",)),),
+    indexes=(Index("shop", "orders_pkey", "orders", "CREATE UNIQUE INDEX …", "btree", constraint="orders_pkey"),),
+)  # fmt: skip
+TWIN = Twin(
+    captured_by="pgdrag 0",
+    captured_on="2026-11-25",
+    source=Source("18.6", 180006, 8192, 131072, "UTF8", "C", "C", "libc", "", False, None),
+    schema=SCHEMA,
+)
+
+
+def written(tmp_path: Path, content: bytes) -> Path:
+    path = tmp_path / "shop.twin"
+    path.write_bytes(content)
+    return path
+
+
+def test_a_twin_is_read_as_it_was_written(tmp_path: Path) -> None:
+    assert read_twin(written(tmp_path, twin_bytes(TWIN))) == TWIN
+
+
+def test_the_same_twin_makes_the_same_bytes() -> None:
+    assert twin_bytes(TWIN) == twin_bytes(TWIN)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "not a twin"),
+        (b"SELECT 1", "not a twin"),
+        (gzip.compress(b"SELECT 1"), "not JSON"),
+        (gzip.compress(b"[" * 100_000), "not JSON"),
+        (gzip.compress(b"[]"), "not a twin"),
+        (gzip.compress(b"{}"), "not a twin"),
+        (gzip.compress(b'{"pgdrag_twin": 2}'), "file format 2 is newer than this pgdrag reads, 1"),
+        (gzip.compress(b'{"pgdrag_twin": 1}'), '"captured_by"'),
+        (gzip.compress(gzip.decompress(twin_bytes(TWIN))[:-1] + b',"x":1}'), '"x"'),
+        (twin_bytes(TWIN)[:-1], "torn or damaged"),
+        (twin_bytes(TWIN)[:100] + b"\0" + twin_bytes(TWIN)[101:], "torn or damaged"),
+    ],
+)  # fmt: skip
+def test_anything_else_is_refused_in_words(tmp_path: Path, content: bytes, words: str) -> None:
+    with pytest.raises(TwinError, match=r"shop\.twin: ") as found:
+        read_twin(written(tmp_path, content))
+    assert words in found.value.message
+
+
+def test_a_file_that_is_not_there_is_refused_in_words(tmp_path: Path) -> None:
+    with pytest.raises(TwinError, match="no such file"):
+        read_twin(tmp_path / "none")
+
+
+def test_names_are_quoted_and_a_partition_has_no_identity_of_its_own() -> None:
+    sql = [one.sql for one in before_rows(SCHEMA)]
+    assert '"odd ""name" text' in sql[1]
+    assert "AS IDENTITY (SEQUENCE NAME" in sql[1]
+    assert sql[1].endswith("PARTITION BY RANGE (id) WITH (fillfactor = '70')")
+    assert "IDENTITY" not in sql[3]
+    assert sql[-1].endswith('ATTACH PARTITION "shop"."orders_1" DEFAULT')
+
+
+def test_an_index_of_a_constraint_is_made_by_it() -> None:
+    assert [one.sql for one in after_rows(SCHEMA)] == [
+        'ALTER TABLE ONLY "shop"."orders" ADD CONSTRAINT "orders_pkey" PRIMARY KEY (id)'
+    ]
