@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -14,9 +16,12 @@ import pytest
 from watching import NO_INTERFERENCE
 
 from pgdrag.errors import ServerError
+from pgdrag.host.process_alive import locked, open_lock
 from pgdrag.host.undo import UndoJournal
 from pgdrag.servers.binaries import OLDEST_MAJOR, Binaries, executable_binaries, find_binaries
+from pgdrag.servers.catalog import load_settings_catalog
 from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.copying import copy_data_directory
 from pgdrag.servers.fetched import fetch
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.snapshot import Snapshot, SnapshotStore
@@ -70,20 +75,120 @@ def _roomy() -> Path:
 
 
 @pytest.fixture(scope="session")
-def scratch(open_directory: Path) -> Iterator[Scratch]:
-    """One scratch directory for the whole session."""
-    scratch = Scratch.open(open_directory / "session")
-    yield scratch
-    sweep(scratch)
+def kept(testrun_uid: str) -> Iterator[Scratch]:
+    """What takes long to make and no test changes, made once for all workers of a run."""
+    with _directory_of_all(_roomy() / f"pgdrag-test-{testrun_uid}") as place:
+        kept = Scratch.open(place / "kept")
+        yield kept
+        sweep(kept)
+
+
+@contextlib.contextmanager
+def _directory_of_all(place: Path) -> Iterator[Path]:
+    """A directory that several processes use; the last one removes it."""
+    lock = place.with_suffix(".lock")
+    while True:
+        fd = open_lock(lock)
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        if lock.exists() and os.fstat(fd).st_ino == lock.stat().st_ino:
+            break
+        os.close(fd)  # another process has just removed it
+    try:
+        place.mkdir(exist_ok=True)
+        place.chmod(0o711)
+        yield place
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(place)
+            lock.unlink()
+    finally:
+        os.close(fd)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _initdb_once(kept: Scratch) -> Iterator[None]:
+    """Let initdb make a cluster of each version once, and copy that: it takes longer than most tests."""
+
+    def initdb(cluster: Cluster, *, options: Sequence[str] = ()) -> None:
+        if options:
+            _INITDB(cluster, options=options)
+            return
+        made = _made_by_initdb(kept, cluster.binaries).directory / "data"
+        copy_data_directory(cluster.scratch, made, cluster.data_directory, purpose="make a cluster")
+        cluster.configure({})
+
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(Cluster, "initdb", initdb)
+        yield
+
+
+@pytest.fixture
+def real_initdb(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of initdb itself."""
+    monkeypatch.setattr(Cluster, "initdb", _INITDB)
+
+
+_INITDB = Cluster.initdb
+
+
+def _made_by_initdb(kept: Scratch, binaries: Binaries) -> Snapshot:
+    store, key = SnapshotStore(kept), f"initdb-{binaries.identity}"
+    # Other workers wait for the one that makes it.
+    with locked(kept.root / f"{key}.lock"):
+        if (found := store.get(key)) is not None:
+            return found
+        with Cluster.create(kept, binaries) as cluster:
+            _INITDB(cluster)
+            return store.create(key, cluster, {"dataset": "none"})
 
 
 @pytest.fixture(scope="session")
-def binaries(scratch: Scratch) -> Binaries:
+def opened(kept: Scratch) -> Callable[[Path], Scratch]:
+    """Opens a scratch directory; what servers say of their settings is known there."""
+
+    def opened(root: Path) -> Scratch:
+        scratch = Scratch.open(root)
+        if not scratch.settings.is_symlink():
+            scratch.settings.rmdir()
+            scratch.settings.symlink_to(kept.settings)
+        return scratch
+
+    return opened
+
+
+@pytest.fixture(scope="session")
+def new_scratch(
+    open_directory: Path, opened: Callable[[Path], Scratch]
+) -> Iterator[Callable[[str], Scratch]]:
+    """Gives scratch directories by name, which are swept in the end."""
+    named: dict[str, Scratch] = {}
+
+    def new(name: str) -> Scratch:
+        if name not in named:
+            named[name] = opened(open_directory / name)
+        return named[name]
+
+    yield new
+    for scratch in named.values():
+        sweep(scratch)
+
+
+@pytest.fixture(scope="session")
+def scratch(new_scratch: Callable[[str], Scratch]) -> Scratch:
+    """One scratch directory for the whole session."""
+    return new_scratch("session")
+
+
+@pytest.fixture(scope="session")
+def binaries(kept: Scratch) -> Binaries:
     """The embedded PostgreSQL, where the server's user can execute it: the checkout may be closed."""
     try:
-        return executable_binaries(find_binaries(None), scratch)
+        found = executable_binaries(find_binaries(None), kept)
     except ServerError as error:
         pytest.skip(f"no embedded PostgreSQL: {error}")
+    with locked(kept.root / "settings.lock"):
+        load_settings_catalog(found, kept)
+    return found
 
 
 @pytest.fixture(scope="session")
@@ -93,9 +198,9 @@ def bench(scratch: Scratch, binaries: Binaries) -> ServerTrialRunner:
 
 
 @pytest.fixture(scope="session")
-def empty_snapshot(scratch: Scratch, binaries: Binaries) -> Snapshot:
-    """What initdb makes, so that tests need not wait for it."""
-    return _initialised(scratch, binaries)
+def empty_snapshot(kept: Scratch, binaries: Binaries) -> Snapshot:
+    """What a server finds that has run once, for clusters whose tests name no schema."""
+    return _initialised(kept, binaries)
 
 
 @pytest.fixture
@@ -112,17 +217,20 @@ def running_cluster(cluster: Cluster) -> Cluster:
     return cluster
 
 
-def _initialised(scratch: Scratch, binaries: Binaries) -> Snapshot:
-    store = SnapshotStore(scratch)
+def _initialised(kept: Scratch, binaries: Binaries) -> Snapshot:
+    store = SnapshotStore(kept)
     key = f"empty-{binaries.identity}"
-    with Cluster.create(scratch, binaries) as cluster:
-        cluster.initdb()
-        cluster.start()
-        with cluster.connect() as connection:
-            # What tests make and look at as the superuser, they name without a schema.
-            connection.execute(f"ALTER ROLE {cluster.superuser} RESET search_path".encode())
-        cluster.stop()
-        return store.create(key, cluster, {"dataset": "none"})
+    with locked(kept.root / f"{key}.lock"):
+        if (found := store.get(key)) is not None:
+            return found
+        with Cluster.create(kept, binaries) as cluster:
+            cluster.initdb()
+            cluster.start()
+            with cluster.connect() as connection:
+                # What tests make and look at as the superuser, they name without a schema.
+                connection.execute(f"ALTER ROLE {cluster.superuser} RESET search_path".encode())
+            cluster.stop()
+            return store.create(key, cluster, {"dataset": "none"})
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +246,7 @@ def shared_cluster(
 
 @pytest.fixture(scope="session")
 def new_cluster(
-    scratch: Scratch, binaries: Binaries, empty_snapshot: Snapshot
+    scratch: Scratch, kept: Scratch, binaries: Binaries, empty_snapshot: Snapshot
 ) -> Callable[[str], Cluster]:
     """Makes a new cluster, not started, of a major version that is installed or fetched; skips where neither can be."""
 
@@ -147,10 +255,10 @@ def new_cluster(
         if version == str(binaries.major):
             return binaries, empty_snapshot
         try:
-            found = executable_binaries(_found_or_fetched(version), scratch)
+            found = executable_binaries(_found_or_fetched(version), kept)
         except ServerError as error:
             return f"no PostgreSQL {version} here: {error} {error.detail or ''}"
-        return found, _initialised(scratch, found)
+        return found, _initialised(kept, found)
 
     def new(version: str) -> Cluster:
         found = of(version)

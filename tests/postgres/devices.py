@@ -94,9 +94,11 @@ def shut_down(mount_point: Path) -> None:
 
 def fill_device(mount_point: Path) -> None:
     """Leave no room, not even what is reserved for root."""
-    with (mount_point / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(2**16))
+    with (mount_point / "filler").open("wb", buffering=0) as file:
+        for block in (bytes(2**20), bytes(2**16)):
+            with contextlib.suppress(OSError):
+                while True:
+                    file.write(block)
 
 
 def _remount(mount_point: Path, option: str) -> bool:

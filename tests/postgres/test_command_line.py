@@ -21,6 +21,7 @@ from living import owner_of
 from in_process import OURS, pgdrag
 from pgdrag.host.machine_lock import MACHINE_VARIABLE, measuring_alone
 from pgdrag.host.process_sight import seeing_as
+from pgdrag.servers.scratch import Scratch
 
 EXPERIMENT = """
 pgdrag = 1
@@ -158,9 +159,9 @@ def left_unused_since(before: set[str]) -> set[str]:
 
 
 @pytest.fixture
-def shell(tmp_path: Path, open_directory: Path) -> Shell:
+def shell(tmp_path: Path, new_scratch: Callable[[str], Scratch]) -> Shell:
     # With a space, and shared by all tests so that the dataset is loaded once.
-    return Shell(tmp_path / "home", open_directory / "with space")
+    return Shell(tmp_path / "home", new_scratch("with space").root)
 
 
 @pytest.fixture
@@ -181,10 +182,13 @@ class Finished:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory, open_directory: Path) -> Finished:
+def finished(
+    tmp_path_factory: pytest.TempPathFactory, new_scratch: Callable[[str], Scratch]
+) -> Finished:
     """The run that several tests look at."""
     place = tmp_path_factory.mktemp("finished")
-    shell, html = Shell(place / "home", open_directory / "with space"), place / "out" / "r.html"
+    shell = Shell(place / "home", new_scratch("with space").root)
+    html = place / "out" / "r.html"
     file = place / "tiny.toml"
     file.write_text(SHORT.replace("A tiny ladder", TITLE))
     run = shell.start("run", file, "--seed", "7", "--html", html, "--json")
@@ -377,8 +381,10 @@ def test_a_disk_too_small_for_the_dataset_is_reported_before_it_is_loaded(
     experiment: Path,
     open_directory: Path,
     make_small_disk: Callable[[Path, int], Path],
+    opened: Callable[[Path], Scratch],
 ) -> None:
     scratch = make_small_disk(open_directory / "small", 200)
+    opened(scratch)
     # Its process, unlike this one, has nothing open there when the disk is taken away.
     run = shell.start("run", experiment, PGDRAG_SCRATCH=str(scratch))
     status, _, err = outcome(run)
@@ -393,8 +399,10 @@ def test_a_disk_that_fills_up_in_a_trial_makes_it_invalid_and_resume_runs_it_aga
     experiment: Path,
     open_directory: Path,
     make_small_disk: Callable[[Path, int], Path],
+    opened: Callable[[Path], Scratch],
 ) -> None:
     scratch = make_small_disk(open_directory / "small", 450)
+    opened(scratch)
     process = shell.start("run", experiment, PGDRAG_SCRATCH=str(scratch))
     shell.wait_for("SELECT 1 FROM attempt WHERE number = 1 AND outcome IS NOT NULL")
     ballast = scratch / "ballast"

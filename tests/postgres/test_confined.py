@@ -213,12 +213,12 @@ run_program(command, directory="/", environment=program_environment(target, {}),
 
 @pytest.fixture
 def killed(
-    scratch: Scratch, empty_snapshot: Snapshot, open_directory: Path, told: Path
+    kept: Scratch, empty_snapshot: Snapshot, open_directory: Path, told: Path
 ) -> Iterator[tuple[Path, list[int]]]:
     """The scratch directory of a pgdrag process ended by SIGKILL: its server and a program live on, their pids."""
     root = open_directory / "killed"
     command = "sleep 1000 & " + DAEMON.format(told).replace("env -i ", "") + " sleep 1000; true"
-    arguments = [str(root), str(scratch.root), empty_snapshot.key, command]
+    arguments = [str(root), str(kept.root), empty_snapshot.key, command]
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, *arguments],
         env={**os.environ, "PYTHONPATH": str(SOURCE)},

@@ -6,7 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
@@ -84,11 +84,11 @@ def holders_of(cluster: Cluster) -> list[str]:
 
 
 @pytest.fixture
-def root(open_directory: Path) -> Iterator[Path]:
+def root(new_scratch: Callable[[str], Scratch]) -> Iterator[Path]:
     """A scratch directory of a run's own."""
-    found = open_directory / "killed"
-    yield found
-    sweep(Scratch.open(found))
+    scratch = new_scratch("horizon-killed")
+    yield scratch.root
+    sweep(scratch)
 
 
 def test_the_next_command_sweeps_the_primary_and_the_standby_of_a_run_that_was_killed(

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from typing import Any
 import pytest
 from commands import pgdrag
 from jsonschema import Draft202012Validator
+
+from pgdrag.servers.scratch import Scratch
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pgdrag-plugin-demo"
 TIMEOUT_S = 300
@@ -37,7 +40,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(open_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Place:
+def place(new_scratch: Callable[[str], Scratch], tmp_path_factory: pytest.TempPathFactory) -> Place:
     """The package on the path, with the metadata that an installer would write of its pyproject.toml."""
     site, undo = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("undo")
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
@@ -47,7 +50,7 @@ def place(open_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Pla
     entries = [f"{x} = {module}" for x, module in project["entry-points"]["pgdrag"].items()]
     (metadata / "entry_points.txt").write_text("\n".join(["[pgdrag]", *entries, ""]))
     path = [str(EXAMPLE), str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
-    scratch = open_directory / "plugin-demo"
+    scratch = new_scratch("plugin-demo").root
     journal = {
         "PGDRAG_SCRATCH": str(scratch),
         "PGDRAG_UNDO": str(undo),

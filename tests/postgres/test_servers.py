@@ -360,6 +360,7 @@ def test_nobody_else_can_enter_the_clusters_directories(running_cluster: Cluster
         assert stat.S_IMODE(directory.stat().st_mode) == 0o700
 
 
+@pytest.mark.usefixtures("real_initdb")
 def test_a_scratch_path_with_blanks_and_letters_of_any_language_works(
     open_directory: Path, binaries: Binaries
 ) -> None:
@@ -712,6 +713,7 @@ def assert_names_the_disk(error: StorageError, disk: Path) -> None:
     assert "PGDRAG_SCRATCH" in str(error.hint)
 
 
+@pytest.mark.usefixtures("real_initdb")
 def test_initdb_on_a_full_disk_names_the_file_system(
     small_disk: Path, binaries: Binaries, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,7 +58,7 @@ time.sleep(120)
 
 
 @pytest.fixture
-def hold(scratch: Scratch, empty_snapshot: Snapshot) -> Hold:
+def hold(kept: Scratch, empty_snapshot: Snapshot) -> Hold:
     """Starts another pgdrag process that holds a running cluster until it is killed.
 
     With the process comes what it printed: the cluster's directory, the directory of its socket,
@@ -68,7 +68,7 @@ def hold(scratch: Scratch, empty_snapshot: Snapshot) -> Hold:
     @contextlib.contextmanager
     def holding(root: Path, sql: str = "SELECT 1") -> Iterator[Held]:
         process = subprocess.Popen(
-            [sys.executable, "-c", HOLDER, str(root), str(scratch.root), empty_snapshot.key, sql],
+            [sys.executable, "-c", HOLDER, str(root), str(kept.root), empty_snapshot.key, sql],
             env={**os.environ, "PYTHONPATH": str(SOURCE)},
             stdout=subprocess.PIPE,
             text=True,

@@ -9,13 +9,13 @@ import pytest
 from pgdrag.findings.holds.analysis import ReplayFinding, replay_finding
 from pgdrag.findings.holds.distribution import Capture, HoldDistribution, KindOfHolds, as_level
 from pgdrag.findings.holds.levels import FACTOR, REPLAY, HolderKind
-from pgdrag.findings.values import Findings
 from pgdrag.model import Level, Result, Treatment
 from pgdrag.model.measurement import Measurement
 from pgdrag.model.recordings import Event, Recordings
 from pgdrag.report.document import Figure, Paragraph, Tone
 from pgdrag.report.sections.horizon import ReplayedHoldsSection, replay_sentence
-from pgdrag.testing.conformance_sections import went_well
+from pgdrag.testing.conformance_sections import STUDY, findings_of, replayed_findings
+from pgdrag.testing.simulated import Truth
 
 CAPTURE = Capture("shop", "18.6", "2026-11-22T09:00:00Z", 3600.0, 1.0, 3600, 0.1)
 KIND = KindOfHolds(seen=40, per_hour=60.0, longer_than=((1.0, 0.25), (5.0, 0.0)))
@@ -25,8 +25,7 @@ CAPTURED = HoldDistribution(CAPTURE, {HolderKind.TRANSACTION: KIND})
 @pytest.fixture(scope="module")
 def measured() -> tuple[Result, Measurement]:
     """A measured trial with a window of a minute, and what the driver said of it."""
-    run = went_well()[0].run
-    result = run.results[0]
+    result = findings_of(STUDY, Truth()).run.results[0]
     assert result.measurement is not None
     return result, replace(result.measurement, elapsed_s=60.0)
 
@@ -107,11 +106,7 @@ def test_without_a_replay_or_a_hold_there_is_nothing_to_compare(
 
 
 def test_the_section_draws_both_and_marks_a_difference() -> None:
-    replayed = next(
-        one for one in went_well() if any(rung.get(ReplayFinding) for rung in one.rungs)
-    )
-    assert isinstance(replayed, Findings)
-    blocks = ReplayedHoldsSection().blocks(replayed)
+    blocks = ReplayedHoldsSection().blocks(replayed_findings())
     pictures = [one for one in blocks if isinstance(one, Figure)]
     assert len(pictures) == 2
     assert all('class="line beside line-1"' in one.svg for one in pictures)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -20,7 +21,8 @@ from pgdrag.report.document import Block, Details, Figure, Items, Lines, Paragra
 from pgdrag.report.html import render_html
 from pgdrag.report.sections.row_versions import RowVersionsSection
 from pgdrag.report.sections.time_series import recording_of
-from pgdrag.testing.conformance_sections import went_well
+from pgdrag.testing.conformance_sections import STUDY, findings_of
+from pgdrag.testing.simulated import Truth
 
 PLAN = {"Node Type": "ModifyTable", "Operation": "Update", "Plans": [{"Node Type": "Seq Scan"}]}
 
@@ -66,8 +68,13 @@ SEEN = Recordings(
 )
 
 
+@cache
+def plain_findings() -> Findings:
+    return findings_of(STUDY, Truth())
+
+
 def with_rung(recordings: Recordings, evidence: tuple[Observation, ...] = ()) -> Findings:
-    findings = went_well()[0]
+    findings = plain_findings()
     [first, *_] = findings.rungs
     rung = replace(first, recordings=recordings, evidence=evidence)
     return replace(findings, rungs=(rung,))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from in_process import pgdrag
 from pgdrag.cli.place import restore_leftovers
 from pgdrag.host.undo import UndoJournal
 from pgdrag.host.undo._change import NotedChange, Owner
@@ -44,29 +45,29 @@ def leftover(tmp_path: Path, value: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     subprocess.run(["rm", "-rf", os.environ["PGDRAG_SCRATCH"]], check=True)
 
 
-def restore(*options: str) -> subprocess.CompletedProcess[str]:
+def restore_elsewhere() -> subprocess.CompletedProcess[str]:
+    """Restore in another process: what this one has in hand is not its own."""
     code = f"{ANY_VALUE}from pgdrag.__main__ import main; main()"
-    command = [sys.executable, "-c", code, "restore", *options]
+    command = [sys.executable, "-c", code, "restore"]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_what_a_dead_process_left_is_put_back(leftover, value):
-    done = restore()
-    assert (done.returncode, done.stdout) == (0, f"{value} was restored from 10 to 20.\n")
+    status, out, _ = pgdrag("restore")
+    assert (status, out) == (0, f"{value} was restored from 10 to 20.\n")
     assert value.read_text() == "20\n"
-    again = restore()
-    assert (again.returncode, again.stdout) == (0, "Nothing to restore.\n")
+    assert pgdrag("restore")[:2] == (0, "Nothing to restore.\n")
 
 
 def test_what_somebody_else_changed_is_left_with_status_1(leftover, value):
     write_value(value, "15")
-    done = restore()
-    assert done.returncode == 1
-    assert done.stdout.startswith(f"{value} is 15: someone else has changed it since pgdrag set it")
+    status, out, _ = pgdrag("restore")
+    assert status == 1
+    assert out.startswith(f"{value} is 15: someone else has changed it since pgdrag set it")
     assert value.read_text() == "15\n"
-    done = restore("--overwrite", "--json")
-    assert done.returncode == 0
-    (change,) = json.loads(done.stdout)["changes"]
+    status, out, _ = pgdrag("restore", "--overwrite", "--json")
+    assert status == 0
+    (change,) = json.loads(out)["changes"]
     assert change == {
         "kind": "written_value",
         "change": {"path": str(value), "before": "20", "after": "10"},
@@ -80,9 +81,9 @@ def test_a_cluster_is_removed_also_where_the_undo_journal_is_empty(leftover):
     leftover.write_bytes(b"")
     scratch = Scratch.open()
     owned = scratch.own_directory(scratch.clusters, CLUSTER_PREFIX)
-    assert restore().stderr == ""
+    assert restore_elsewhere().stderr == ""
     owned.release()  # as the death of its owner would
-    done = restore()
+    done = restore_elsewhere()
     assert (done.returncode, done.stdout) == (0, "Nothing to restore.\n")
     assert done.stderr == f'Removed cluster "{owned.path.name}".\n'
     assert not owned.path.exists()
@@ -90,7 +91,7 @@ def test_a_cluster_is_removed_also_where_the_undo_journal_is_empty(leftover):
 
 def test_a_process_that_changes_the_machine_now_is_not_disturbed(leftover, value):
     journal = UndoJournal.open()
-    done = restore()
+    done = restore_elsewhere()
     journal.release()
     assert done.returncode == 2
     assert f"another pgdrag (process {os.getpid()}) is changing this machine's" in done.stderr
@@ -111,12 +112,12 @@ def test_every_command_puts_back_and_tells_of_what_is_left_once(leftover, value)
 def test_a_line_of_another_pgdrag_is_reported_by_every_restore(leftover):
     leftover.write_bytes(b'{"step": 1, "change": "sunk_ship", "with": {}, "owner": {}}\n')
     for _ in range(2):
-        done = restore()
-        assert done.returncode == 1
-        assert "sunk_ship" in done.stdout
+        status, out, _ = pgdrag("restore")
+        assert status == 1
+        assert "sunk_ship" in out
 
 
-@pytest.mark.parametrize("begin", [restore_leftovers, lambda: restore().returncode])
+@pytest.mark.parametrize("begin", [restore_leftovers, lambda: pgdrag("restore")[0]])
 def test_without_leftovers_no_directory_is_made(
     begin: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -9,6 +9,7 @@ what these differ by is no uncertainty of their weighted sum.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -46,12 +47,10 @@ class Spread:
 
 
 def samples_within(samples: Sequence[Sample], begin_s: float, end_s: float) -> tuple[Sample, ...]:
-    """Return the samples that lie wholly between two moments of the window."""
-    return tuple(
-        one
-        for one in samples
-        if one.t_s - one.duration_s >= begin_s - _ROUNDING_S and one.t_s <= end_s + _ROUNDING_S
-    )
+    """Return the samples that lie wholly between two moments of the window; they are in order."""
+    first = bisect_left(samples, begin_s - _ROUNDING_S, key=lambda one: one.t_s - one.duration_s)
+    last = bisect_right(samples, end_s + _ROUNDING_S, key=lambda one: one.t_s)
+    return tuple(samples[first:last])
 
 
 def batch_means(

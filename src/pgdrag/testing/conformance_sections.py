@@ -167,7 +167,7 @@ def went_well(recordings: tuple[Recording, ...] = ()) -> tuple[Findings, ...]:
     return (
         findings_of(ladder, truth),
         held_findings(),
-        _replayed(),
+        replayed_findings(),
         *(find(run_blocks(study, _InTurns(truth))) for study in designs),
         *((_recorded(findings_of(ladder, truth), recordings),) if recordings else ()),
     )
@@ -185,7 +185,7 @@ def held_findings() -> Findings:
     return findings_of(replace(study, rungs=(*rungs, last, wrong)), truth)
 
 
-def _replayed() -> Findings:
+def replayed_findings() -> Findings:
     """Return findings of a rung that replays captured holds of two lengths, and of one that does so badly."""
     kind = KindOfHolds(seen=40, per_hour=600.0, longer_than=((1.0, 0.3), (5.0, 0.0)))
     capture = Capture("simulated", "simulated", "2026-11-22T09:00:00Z", 600.0, 1.0, 600, 0.1)
