@@ -37,6 +37,9 @@ _SHOWN = (
     3.0  # standard deviations that an effect in a pool must be from 0: there are hundreds of values
 )
 REFUSED_RISK = 0.5  # of a value: in a pool's surface it keeps the server from starting
+STALLED = math.log(12_000)  # how many times slower a server may be and still commit in time
+_LARGE = math.log(3)  # from there, effects add to a transaction's time and not to its logarithm
+_COMMITS = 6_000  # of a trial at the start
 _BLOCK_SHARE = 0.5  # of the noise: what trials of a block share
 
 
@@ -65,6 +68,49 @@ class Surface:
     def runs(self, point: Point) -> bool:
         """Tell whether the server starts with it."""
         return not any(no[at] for no, at in zip(self.is_refused, point, strict=True))
+
+    def variance(self, point: Point) -> float:
+        """Return how unsure the logarithm is that one trial says, by what it says itself."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Slow(Surface):
+    """How much slower a server can be made: the times of a few culprits add up, and too slow is a stall."""
+
+    @property
+    def best(self) -> float:
+        """The greatest log gain that is no stall."""
+        return min(super().best, STALLED)
+
+    def gain(self, point: Point) -> float:
+        """Return the logarithm of how much longer a transaction takes than at the start."""
+        effects = [float(one[at]) for one, at in zip(self.effects, point, strict=True)]
+        large = sum(math.expm1(x) for x in effects if x > _LARGE)
+        return math.log1p(large) + sum(x for x in effects if x <= _LARGE)
+
+    def runs(self, point: Point) -> bool:
+        """Tell whether anything is committed in time."""
+        return super().runs(point) and self.gain(point) <= STALLED
+
+    def variance(self, point: Point) -> float:
+        """Return that of the logarithm of a count of commits."""
+        return 1 / max(_COMMITS * math.exp(-self.gain(point)), 1.0)
+
+
+def slow_surface(seed: int) -> Surface:
+    """Return a surface for those who look for the slowest: three of the settings can ruin it."""
+    made = surface(seed)
+    rng = np.random.default_rng([seed, 5])
+    effects = list(made.effects)
+    for at in (*rng.choice(KNOWN, 2, replace=False), KNOWN + rng.integers(UNKNOWN)):
+        dimension = made.space.dimensions[at]
+        start = dimension.values.index(dimension.start)
+        places = np.arange(len(dimension.values))
+        end = len(places) - 1 if start == 0 or rng.random() < 0.5 else 0
+        way = np.clip((places - start) / ((end - start) or 1), 0, 1)
+        effects[at] = effects[at] + rng.uniform(3, 7) * way**2
+    return Slow(made.space, effects, made.is_refused)
 
 
 def surface(seed: int, *, refused: float = 0.0) -> Surface:
@@ -189,5 +235,8 @@ class Machine:
         value = None
         if self.surface.runs(point):
             value = self.surface.gain(point) + shared + float(self._rng.normal(scale=self.noise))
-        values = None if value is None else (value,)
-        return Observed(point, values, (0.0,), self._blocks, is_brief, is_failure=value is None)
+        variance = self.surface.variance(point)
+        if value is None:
+            return Observed(point, None, (variance,), self._blocks, is_brief, is_failure=True)
+        value += float(self._rng.normal(scale=math.sqrt(variance)))
+        return Observed(point, (value,), (variance,), self._blocks, is_brief, is_failure=False)

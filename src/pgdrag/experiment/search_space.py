@@ -413,12 +413,12 @@ def _dimension(
     is_number = setting.vartype in ("integer", "real")
     if is_number and name not in _RANGES:
         return "no safe range of values is known"
-    start = _spelt(setting, setting.boot_value or "" if own is None else own)
-    advised = None if rule is None else _spelt(setting, rule)
-    if is_number:
-        values = _numbers(setting, [x for x in (start, advised) if x is not None], search)
-    else:
-        values = _words(setting, start)
+    default = _spelt(setting, setting.boot_value or "")
+    start = default if own is None else _spelt(setting, own)
+    # Where no rule of thumb says otherwise, the default is one. All of them are for speed.
+    is_for_speed = search.goal == "maximize"
+    advised = (_spelt(setting, rule) if rule else default) if is_for_speed else start
+    values = _numbers(setting, [start, advised], search) if is_number else _words(setting, start)
     safe = [x for x in values if x == start or search.is_unsafe_allowed or not loss_of(name, x)]
     if len(safe) < 2:
         losses = [loss for x in values if (loss := loss_of(name, x))]
@@ -429,7 +429,7 @@ def _dimension(
         is_ordered=setting.vartype != "enum" or name in _ORDERED,
         start=start,
         rule=advised if advised != start and advised in safe else None,
-        is_expected=name in _EXPECTED[search.goal],
+        is_expected=name in _EXPECTED[search.goal] or start != default,
         group=setting.category,
     )
 

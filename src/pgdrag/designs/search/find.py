@@ -122,8 +122,9 @@ def _rivals(procedure: Procedure, proof: Sequence[Observed]) -> tuple[RivalFindi
     main = procedure.main
     if main.found is None:
         return ()
-    start = procedure.space.start
-    of_search = {start, *(one.found for one in procedure.sought), *procedure.fewest.values()}
+    start, rule = procedure.space.start, procedure.space.rule
+    fewest = (one for one in procedure.fewest.values() if one != rule)
+    of_search = {start, *(one.found for one in procedure.sought), *fewest}
     made = []
     for point in procedure.proof_points():
         if point in of_search:

@@ -12,6 +12,7 @@ from pgdrag.designs.search.aims import Aim, Best, Sought
 from pgdrag.designs.search.feasible import Feasible
 from pgdrag.designs.search.parameters import SearchParameters
 from pgdrag.designs.search.proposal import best, propose
+from pgdrag.designs.search.reduction import Reduction, gains_of
 from pgdrag.designs.search.response import Kernels, Response, Tried, respond
 from pgdrag.designs.search.space import Point, Space
 
@@ -20,7 +21,7 @@ _WIDTHS = (1, 4)  # dimensions nobody expects to matter that one trial changes: 
 _WIDTH = 3  # of the first trials
 _CONTENDERS, _ROUNDS = 3, 2  # points that compete for an aim, and short trials of each
 _CONTENDERS_OF_SEVERAL = 2  # where there is more than one aim
-_REDUCTIONS = 3  # at most so many times the fewest changes are chosen anew
+_REDUCTIONS = 8  # at most so many times fewer changes are tried
 _LINES_ALONE = 8  # lines at most that are left out one by one
 _CONFIDENT = 1.96
 
@@ -149,8 +150,8 @@ class Procedure:
             return 0, 0, 0
         run = sum(one.is_brief for one in self.history)
         aims = len(self.sought)
-        competing = (1 + self._contenders_each * aims) * _ROUNDS
-        reducing = (1 + 2 * aims) * _REDUCTIONS
+        competing = (2 + (self._contenders_each + 1) * aims) * _ROUNDS
+        reducing = (1 + aims) * _REDUCTIONS
         lines = (_LINES_ALONE + 1) * self.parameters.line_trials
         most = self.parameters.max_trials + competing + reducing + lines
         brief = max(most - run, len(self.request.points))
@@ -185,8 +186,8 @@ class Procedure:
 
     def names(self) -> dict[Point, str]:
         """Return the points that have a name of their own."""
-        names = {self.space.rule: "rules of thumb"}
-        names |= {point: f"fewest that beat {rival}" for rival, point in self.fewest.items()}
+        names = {point: f"fewest that beat {rival}" for rival, point in self.fewest.items()}
+        names[self.space.rule] = "rules of thumb"
         for one in reversed(self.sought):
             suffix = f" for {one.aim.name}" if one.aim.name else ""
             if one.winner is not None:
@@ -275,8 +276,16 @@ class Procedure:
         for _ in range(_ROUNDS):
             contenders = (x for one in self.sought for x in self._contenders(one.aim))
             yield Request(tuple(dict.fromkeys((self.space.start, *contenders))))
-        for one in self.sought:
-            one.winner = self.best(one.aim).point
+        for _ in range(_ROUNDS):
+            for one in self.sought:
+                one.winner = self.best(one.aim).point
+            untried = self._changed(x.winner for x in self.sought if not self._was_tried(x.winner))
+            if not untried:
+                return
+            yield Request(tuple(dict.fromkeys((self.space.start, *untried))))
+
+    def _was_tried(self, point: Point | None) -> bool:
+        return any(one.point == point for one in self.history)
 
     def _contenders(self, aim: Aim) -> tuple[Point, ...]:
         """Return the best point by what is known, and of those tried the best that differ from it."""
@@ -288,32 +297,21 @@ class Procedure:
         return tuple(points)[: self._contenders_each]
 
     def _reduce(self) -> Steps:
-        seen: set[tuple[Point, ...]] = set()
-        winners = [one.winner for one in self.sought if one.winner is not None]
+        keep = self.parameters.keep
+        winners = {one.aim: _known(one.winner) for one in self.sought}
+        reductions = {aim: Reduction(whole=one, kept=one) for aim, one in winners.items()}
         for _ in range(_REDUCTIONS):
-            found = []
-            for one in self.sought:
-                assert one.winner is not None
-                one.found = self._fewest(one.winner, one.aim)
-                found.append(one.found)
-            if tuple(found) in seen or not self._changed(found):
-                return
-            seen.add(tuple(found))
-            yield Request(tuple(dict.fromkeys((self.space.start, *winners, *found))))
-
-    def _fewest(self, point: Point, aim: Aim) -> Point:
-        """Return a point without the changes that together bring less than may be lost of its gain."""
-        response = self.response(aim)
-        gain, _ = response.gain(point)
-        if gain <= 0:
-            return self.space.start
-        kept = list(self.by_gain(point, aim))
-        while kept:
-            fewer = self.space.only(point, kept[:-1])
-            if response.gain(fewer)[0] < self.parameters.keep * gain:
+            fewer = {
+                aim: one.candidate(self.response(aim), keep) for aim, one in reductions.items()
+            }
+            if all(fewer[aim] == one.kept for aim, one in reductions.items()):
                 break
-            kept.pop()
-        return self.space.only(point, kept)
+            points = dict.fromkeys((self.space.start, *fewer.values()))
+            yield Request(tuple(points))
+            for aim, one in reductions.items():
+                one.judge(fewer[aim], self.response(aim), self.feasible, keep)
+        for sought in self.sought:
+            sought.found = reductions[sought.aim].kept
 
     def _fewest_that_beat(self) -> dict[str, Point]:
         main, found = self.main, {}
@@ -330,8 +328,8 @@ class Procedure:
 
     def by_gain(self, point: Point, aim: Aim) -> tuple[int, ...]:
         """Return the dimensions in which a point differs from the baseline, those that bring most first."""
-        effects = self.response(aim).effects
-        return tuple(sorted(self.space.changed(point), key=lambda x: -effects[x][0][point[x]]))
+        gains = gains_of(point, self.response(aim))
+        return tuple(sorted(gains, key=lambda at: -gains[at]))
 
     def _judged(self, point: Point, aim: Aim) -> Best:
         gain, sd = self.response(aim).gain(point)
@@ -355,3 +353,8 @@ class Procedure:
 def _tells(one: Observed) -> bool:
     """Tell whether a trial says something of the space: a short one of a point, with a number."""
     return one.is_brief and one.values is not None and not isinstance(one.point, str)
+
+
+def _known(point: Point | None) -> Point:
+    assert point is not None, "exploring is not over"
+    return point

@@ -16,7 +16,17 @@ _DOUBTFUL = 0.5  # a value of a greater risk is not chosen
 
 
 def best(response: Response, feasible: Feasible) -> Point:
-    """Return the best point by what is known: a change that may well be worth nothing is not in it."""
+    """Return the best point by what is known: that of the best effects, or one that was tried and is surely better."""
+    found = summed(response, feasible)
+    for point in dict.fromkeys(one.point for one in response.tried):
+        more, sd = response.gain(point, found)
+        if more > _CAUTION * sd:
+            found = point
+    return found
+
+
+def summed(response: Response, feasible: Feasible) -> Point:
+    """Return the point of the best effects: a change that may well be worth nothing is not in it."""
     space, risks = response.kernels.space, feasible.risks()
     found = [
         int(

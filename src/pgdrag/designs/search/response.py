@@ -1,10 +1,11 @@
 """What is known of the objective over the space? An additive Gaussian process, relative to the baseline.
 
 The logarithm of the objective is taken as a constant, plus a function of each dimension that is 0 at the baseline's
-value, plus what the trials of one block share, plus noise. How noisy trials are, those say that were repeated. How much each
-dimension matters is estimated by maximizing the posterior; a lognormal prior lets a few dimensions matter
-much and the rest nothing (automatic relevance determination). What rules of thumb promise is a part of it, and one
-number that all of them share says how much of their promise they keep.
+value, plus what the point does beyond the sum of its changes, plus what the trials of one block share, plus noise. How
+noisy trials are, those say that were repeated. How much each dimension matters, and how badly effects add up, is
+estimated by maximizing the posterior; a lognormal prior lets a few dimensions matter much and the rest nothing
+(automatic relevance determination). What rules of thumb promise is a part of it, and one number that all of them share
+says how much of their promise they keep.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _TREND = 0.7  # share of a dimension's effect that goes on in the same direction
 _BLOCK_SHARE = 0.5  # of the noise's standard deviation: what trials of a block share
 # What a dimension's effect is worth beforehand, as a standard deviation of the log objective.
 _EXPECTED, _UNEXPECTED = 0.12, 0.06
+_MISFIT = 0.01  # the same of a point beyond the sum of its changes
 _RULE_GAIN = 0.06  # log gain that a rule of thumb brings, beforehand
 _RULES_SD = 1.0  # of how much of that all rules together keep: 1 beforehand
 _RELEVANCE_SD, _SHARED_SD = (
@@ -80,9 +82,8 @@ class Kernels:
         self.means = [self._mean(at) for at in range(len(space.dimensions))]
         # Prior draws are these times independent normal numbers.
         self.roots = [_root(one) for one in self.of]
-        self.prior = np.log(
-            [_EXPECTED if one.is_expected else _UNEXPECTED for one in space.dimensions]
-        )
+        sds = [_EXPECTED if one.is_expected else _UNEXPECTED for one in space.dimensions]
+        self.prior = np.log([*sds, _MISFIT])
 
     def _of(self, at: int) -> Array:
         one, start = self.space.dimensions[at], self.space.start[at]
@@ -119,13 +120,16 @@ class Response:
 
     Attributes:
         scales: by dimension, the standard deviation of its effect.
+        misfit: standard deviation of what a point does beyond the sum of its changes.
         noise: standard deviation between trials of one point.
-        away: logarithms of how much more each dimension matters than thought beforehand, and of how much all do.
+        away: logarithms of how much more each dimension and the misfit matter than thought beforehand, and of how much
+            all do.
     """
 
     kernels: Kernels
     tried: Sequence[Tried]
     scales: Array
+    misfit: float
     noise: float
     away: Array
 
@@ -145,7 +149,7 @@ class Response:
     def _factor(self) -> tuple[Array, bool]:
         covariance = _covariance(
             _stack(self.kernels, self._places),
-            self.scales**2,
+            np.append(self.scales, self.misfit) ** 2,
             self.noise,
             self.tried,
             self._promised,
@@ -172,10 +176,15 @@ class Response:
 
     def gain(self, point: Point, over: Point | None = None) -> tuple[float, float]:
         """Return the mean and the standard deviation of a point's log gain over another, by default the baseline."""
-        over = self.kernels.space.start if over is None else over
+        start = self.kernels.space.start
+        over = start if over is None else over
+        if point == over:
+            return 0.0, 0.0
         expected = self.kernels.mean(point) - self.kernels.mean(over)
         cross = _RULES_SD * expected * self._promised
+        cross += self.misfit**2 * (self._is_of(point) - self._is_of(over))
         prior = (_RULES_SD * expected) ** 2
+        prior += self.misfit**2 * ((point != start) + (over != start))
         for at, (one, other) in enumerate(zip(point, over, strict=True)):
             if one != other:
                 kernel, square = self.kernels.of[at], self.scales[at] ** 2
@@ -184,9 +193,16 @@ class Response:
         variance = prior - float(cross @ linalg.cho_solve(self._factor, cross))
         return expected + float(cross @ self._weights), math.sqrt(max(variance, 0.0))
 
+    def _is_of(self, point: Point) -> Array:
+        """By trial, 1 where it is of a point other than the baseline, else 0."""
+        if point == self.kernels.space.start:
+            return np.zeros(len(self.tried))
+        return np.array([float(one.point == point) for one in self.tried])
+
     def alone(self, at: int) -> list[float]:
         """Return, by trial, its log gain over the baseline less the mean effects of all other dimensions."""
         residuals = _own_variances(self.noise, self.tried) * self._weights
+        residuals += self.misfit**2 * _same_point(self.kernels, self._places) @ self._weights
         effects, _ = self.effects[at]
         return [
             float(residual + effects[one.point[at]])
@@ -210,6 +226,9 @@ class Response:
         at_trials = at_trials + np.array([shared[x] for x in blocks.tolist()])
         own = np.sqrt(_own_variances(self.noise, self.tried))
         at_trials = at_trials + rng.normal(size=len(own)) * own
+        beyond = {one.point: rng.normal(scale=self.misfit) for one in self.tried}
+        beyond[self.kernels.space.start] = 0.0
+        at_trials = at_trials + np.array([beyond[one.point] for one in self.tried])
         at_trials = at_trials + _OFFSET_SD * rng.normal()
         kept = rng.normal()
         weights = linalg.cho_solve(self._factor, self._values - at_trials - kept * self._promised)
@@ -258,8 +277,8 @@ def respond(kernels: Kernels, tried: Sequence[Tried], before: Response | None = 
         bounds=[(-_FARTHEST, _FARTHEST)] * len(begin),
         options={"maxiter": _ITERATIONS},
     )
-    scales = np.exp(kernels.prior + found.x[:-1] + found.x[-1])
-    return Response(kernels, tuple(tried), scales, noise, found.x)
+    *scales, misfit = np.exp(kernels.prior + found.x[:-1] + found.x[-1])
+    return Response(kernels, tuple(tried), np.array(scales), misfit, noise, found.x)
 
 
 def _noise(tried: Sequence[Tried]) -> float:
@@ -281,10 +300,16 @@ def _promised(kernels: Kernels, tried: Sequence[Tried]) -> Array:
 
 
 def _stack(kernels: Kernels, places: NDArray[np.intp]) -> Array:
-    """Return the covariance of the trials by each dimension: dimensions x trials x trials."""
-    return np.array(
-        [one[np.ix_(places[:, at], places[:, at])] for at, one in enumerate(kernels.of)]
-    )
+    """Return the covariance of the trials by each dimension and by what does not add up: these x trials x trials."""
+    by_dimension = [one[np.ix_(places[:, at], places[:, at])] for at, one in enumerate(kernels.of)]
+    return np.array([*by_dimension, _same_point(kernels, places)])
+
+
+def _same_point(kernels: Kernels, places: NDArray[np.intp]) -> Array:
+    """Tell, by pair of trials, whether they are of the same point other than the baseline."""
+    is_same = np.all(places[:, None, :] == places[None, :, :], axis=2)
+    is_changed = np.any(places != np.array(kernels.space.start), axis=1)
+    return np.asarray(is_same & is_changed[:, None], dtype=np.float64)
 
 
 def _same_block(tried: Sequence[Tried]) -> Array:
