@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,7 +13,6 @@ from psycopg import sql
 from pgdrag.collectors import Observer, Unseen
 from pgdrag.errors import PgdragError, ServerLost
 from pgdrag.model.measurement import Example
-from pgdrag.model.recordings import Plan
 from pgdrag.servers.roles import EXTENSIONS_SCHEMA, QUIET_SETTINGS
 
 if TYPE_CHECKING:
@@ -207,17 +206,3 @@ def explain(name: str, values: Sequence[str | None], options: str) -> sql.Compos
         sql.Identifier(name),
         sql.SQL("({})").format(given) if values else sql.SQL(""),
     )
-
-
-def tidy(explained: Mapping[str, Any]) -> Plan:
-    """Return the plan without what says nothing: what is false, and buffers that are 0."""
-    plan = dict(_said(explained["Plan"]))
-    return plan | {"JIT": explained["JIT"]} if "JIT" in explained else plan
-
-
-def _said(node: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for key, value in node.items():
-        if key == "Plans":
-            yield key, [dict(_said(child)) for child in value]
-        elif value is not False and not (key.endswith(" Blocks") and value == 0):
-            yield key, value

@@ -27,11 +27,10 @@ from pgdrag.collectors._session import (
     prepare,
     probe_role,
     refusal,
-    tidy,
 )
 from pgdrag.driver.abort_connection import abort_after
 from pgdrag.errors import PgdragError
-from pgdrag.findings.plan_nodes import nodes, number_of, scanned, text_of
+from pgdrag.findings.plan_nodes import nodes, number_of, scanned, text_of, tidy
 from pgdrag.model.measurement import Example
 from pgdrag.model.recordings import Plan, Recordings, StatementPlan
 

@@ -45,10 +45,17 @@ from pgdrag.collectors._session import (
     prepare,
     probe_role,
     refusal,
-    tidy,
 )
 from pgdrag.driver.abort_connection import abort_after
-from pgdrag.findings.plan_nodes import children, is_scan, node_words, nodes, number_of, text_of
+from pgdrag.findings.plan_nodes import (
+    children,
+    is_scan,
+    node_words,
+    nodes,
+    number_of,
+    text_of,
+    tidy,
+)
 from pgdrag.host.clock import CLOCK
 from pgdrag.model.measurement import Example
 from pgdrag.model.recordings import Plan, Recordings, UpdateSample

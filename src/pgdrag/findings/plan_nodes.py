@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from pgdrag.english import listed
 from pgdrag.model.recordings import Plan
@@ -44,6 +44,20 @@ class Misestimate:
     def words(self) -> str:
         """Return "rows estimated 1, actual 100,000 (sequential scan of stock)"."""
         return f"rows estimated {self.estimated:,.0f}, actual {self.actual:,.0f} ({self.node})"
+
+
+def tidy(explained: Mapping[str, Any]) -> Plan:
+    """Return the plan without what says nothing: what is false, and buffers that are 0."""
+    plan = dict(_said(explained["Plan"]))
+    return plan | {"JIT": explained["JIT"]} if "JIT" in explained else plan
+
+
+def _said(node: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in node.items():
+        if key == "Plans":
+            yield key, [dict(_said(child)) for child in value]
+        elif value is not False and not (key.endswith(" Blocks") and value == 0):
+            yield key, value
 
 
 def children(node: Plan) -> Sequence[Plan]:

@@ -362,6 +362,7 @@ class Relation:
         pages, tuples, all_visible_pages, all_frozen_pages: as pg_class has them; tuples is -1 where nobody counted.
         bytes: of the main fork, now; None where it could not be read.
         toast_bytes: of its TOAST table with its index; None where there is none.
+        height: of a B-tree: levels above the leaves; None where the server does not tell.
         live_rows, dead_rows: estimates of the cumulative statistics.
         moved: what its counters grew by in the window, by their names in pg_stat_all_tables, pg_statio_all_tables,
             pg_stat_all_indexes and pg_statio_all_indexes.
@@ -378,6 +379,7 @@ class Relation:
     all_frozen_pages: Count = 0
     bytes: Count | None = None
     toast_bytes: Count | None = None
+    height: Count | None = None
     table: str = ""
     live_rows: Count = 0
     dead_rows: Count = 0

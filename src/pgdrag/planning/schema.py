@@ -1,0 +1,69 @@
+"""How is a twin's schema made in an empty database?
+
+Statements that fail are tried again after the others, as long as that makes any succeed: one object may need another
+that comes later. What cannot be made is told, and what needs it fails later, by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import psycopg
+
+from pgdrag.twins.ddl import SchemaStatement, after_rows, before_rows, extension_statements
+from pgdrag.twins.model import Twin
+
+# What the capture reads: only a superuser makes it, and no table needs it.
+_OF_CAPTURE = 'extension "pg_stat_statements"'
+_SESSION = (
+    "SET check_function_bodies = off",
+    "SET client_min_messages = error",
+    "SET search_path = pg_catalog",
+    "SET statement_timeout = '30s'",
+)
+
+
+def restore_schema(connection: psycopg.Connection, twin: Twin) -> Iterator[str]:
+    """Make all objects, and yield a clause on each that cannot be made.
+
+    Args:
+        connection: of a role that may make schemas in this database, and nothing else; it commits each statement.
+
+    Raises:
+        psycopg.OperationalError: the server is gone.
+    """
+    for setting in _SESSION:
+        connection.execute(setting.encode())
+    for name in {one.schema for one in twin.source.extensions} - {"pg_catalog", "public"}:
+        connection.execute(
+            psycopg.sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(psycopg.sql.Identifier(name))
+        )
+    for statements in (
+        [x for x in extension_statements(twin.source) if x.makes != _OF_CAPTURE],
+        [*before_rows(twin.schema)],
+        [*after_rows(twin.schema)],
+    ):
+        yield from _run(connection, statements)
+
+
+def _run(connection: psycopg.Connection, statements: Sequence[SchemaStatement]) -> Iterator[str]:
+    left, why = list(statements), dict[str, str]()
+    while left:
+        failed = [one for one in left if not _succeeds(connection, one, why)]
+        if len(failed) == len(left):
+            break
+        left = failed
+    for one in left:
+        yield f"{one.makes}: {why[one.makes]}"
+
+
+def _succeeds(connection: psycopg.Connection, one: SchemaStatement, why: dict[str, str]) -> bool:
+    try:
+        # The extended protocol refuses a text of several statements.
+        connection.execute(one.sql.encode(), binary=True)
+    except psycopg.Error as error:
+        if connection.closed:
+            raise
+        why[one.makes] = error.diag.message_primary or type(error).__name__
+        return False
+    return True

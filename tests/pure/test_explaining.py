@@ -1,0 +1,57 @@
+"""Texts of pg_stat_statements that the server's grammar refuses, and limits that nobody knows."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgdrag.planning.explaining import mended_text, with_limits
+from pgdrag.twins.model import Statement
+
+COUNTS = dict.fromkeys(
+    (
+        *("plans", "shared_hit", "shared_read", "shared_dirtied", "shared_written", "local_hit", "local_read"),
+        *("local_dirtied", "local_written", "temp_read", "temp_written", "wal_records", "wal_full_pages", "wal_bytes"),
+    ),
+    0,
+)  # fmt: skip
+TIMES = dict.fromkeys(("exec_s", "min_s", "max_s", "mean_s", "stddev_s"), 1.0)
+
+
+def statement(text: str, *, calls: int = 10, rows: int = 25) -> Statement:
+    return Statement(
+        1, text, True, "role1", True, calls=calls, rows=rows, plan_s=None, **COUNTS, **TIMES
+    )
+
+
+MENDED = {
+    "SELECT now() - interval $1": "SELECT now() - $1::interval",
+    "SELECT date $2 + $1": "SELECT $2::date + $1",
+    "SELECT extract($1 FROM placed)": "SELECT date_part($1, placed)",
+    "SELECT a FROM t WHERE interval_s = $1": "",
+}
+
+
+@pytest.mark.parametrize(("text", "mended"), MENDED.items())
+def test_what_the_grammar_refuses_is_written_otherwise(text: str, mended: str) -> None:
+    assert mended_text(text) == mended
+
+
+LIMITED = {
+    "SELECT a FROM t ORDER BY a LIMIT $1": "SELECT a FROM t ORDER BY a LIMIT 3",
+    "SELECT a FROM t LIMIT $1 OFFSET $2;": "SELECT a FROM t LIMIT 3 OFFSET 0",
+    "SELECT a FROM t FETCH FIRST $1 ROWS ONLY": "SELECT a FROM t FETCH FIRST 3 ROWS ONLY",
+    "SELECT a FROM t WHERE a = $1": "SELECT a FROM t WHERE a = $1",
+}
+
+
+@pytest.mark.parametrize(("text", "limited"), LIMITED.items())
+def test_a_limit_is_as_many_rows_as_a_call_returned(text: str, limited: str) -> None:
+    assert with_limits(statement(text)) == limited
+
+
+def test_a_statement_that_returned_nothing_is_limited_to_one_row() -> None:
+    assert with_limits(statement("SELECT a FROM t LIMIT $1", rows=0)) == "SELECT a FROM t LIMIT 1"
+
+
+def test_a_statement_that_was_never_called_keeps_its_parameter() -> None:
+    assert with_limits(statement("SELECT a FROM t LIMIT $1", calls=0)).endswith("LIMIT $1")
