@@ -1,6 +1,7 @@
-"""What does it cost a server to be observed? Throughput while `pgdrag observe` runs against while it stands still.
+"""What does it cost a server to be observed, or captured? Throughput while pgdrag works against while it stands still.
 
-`python -m benchmarks.observe` runs pgbench once, without a break, and `pgdrag observe` beside it: in turns of some seconds
+`python -m benchmarks.observe` runs pgbench once, without a break, and `pgdrag observe` beside it (with `--what twin`
+`pgdrag capture twin`): in turns of some seconds
 the observer works, or is stopped (SIGSTOP), in rounds of both sides in random order, each round followed by its reverse. Both sides
 are thus of the same minute, the same tables and the same sessions. It prints the ratio of throughput with its
 interval, and the processor time that the observer and the server's process for it took while it worked, of the whole machine: what
@@ -38,6 +39,8 @@ WITH, WITHOUT = "with", "without"
 SETTINGS = {"shared_preload_libraries": "pg_stat_statements", "synchronous_commit": "off"}
 GOAL = 0.99
 SCALE, CLIENTS = 10, 8
+# What each says once it works.
+_BEGUN = {"observe": "1 sample", "twin": " left"}
 _PROGRESS = re.compile(r"progress: ([\d.]+) s, ([\d.]+) tps")
 
 
@@ -67,12 +70,15 @@ def main() -> int:
         "--every", default="10s", metavar="TIME", help="of the observer (default: 10s)"
     )
     parser.add_argument(
+        "--what", choices=list(_BEGUN), default="observe", help="runs beside it (default: observe)"
+    )
+    parser.add_argument(
         "--builtin", default="tpcb-like", help="pgbench's script (default: tpcb-like)"
     )
     asked = parser.parse_args()
     sides = [side for order in orders([WITH, WITHOUT], asked.rounds, seed=1) for side in order]
     found = {WITH: Turns(), WITHOUT: Turns()}
-    with _server() as cluster, _observer(cluster, asked.every) as observer:
+    with _server() as cluster, _observer(cluster, asked.what, asked.every) as observer:
         length_s = asked.turn * (len(sides) + 1) + 5
         load = _pgbench(
             cluster,
@@ -99,7 +105,8 @@ def main() -> int:
                 if number % 10 == 0:
                     print(f"turn {number} of {len(sides)}", file=sys.stderr)
             process.terminate()
-    return _tell(found, asked.every)
+    how = f"observed every {asked.every}" if asked.what == "observe" else "captured"
+    return _tell(found, how)
 
 
 def _take_turn(
@@ -141,29 +148,21 @@ def _server() -> Iterator[Cluster]:
 
 
 @contextmanager
-def _observer(cluster: Cluster, every: str) -> Iterator[list[psutil.Process]]:
+def _observer(cluster: Cluster, what: str, every: str) -> Iterator[list[psutil.Process]]:
     """Start the observer, and yield its process and the server's for it, once it has taken a sample."""
     place = f"host={cluster.socket_directory} port={cluster.port} user={cluster.superuser} dbname={cluster.database}"
     with tempfile.TemporaryDirectory(prefix="pgdrag-observe.") as directory:
-        file = Path(directory) / "bench.obs"
+        file = str(Path(directory) / "bench.obs")
+        asked = {
+            "observe": ("observe", place, "--every", every, "--out", file),
+            "twin": ("capture", "twin", place, "--for", "6h", "--output", file),
+        }[what]
         process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "pgdrag",
-                "observe",
-                place,
-                "--every",
-                every,
-                "--out",
-                str(file),
-            ],
-            stderr=subprocess.PIPE,
-            text=True,
+            [sys.executable, "-m", "pgdrag", *asked], stderr=subprocess.PIPE, text=True
         )
         try:
             assert process.stderr is not None
-            if not any("1 sample" in line for line in process.stderr):
+            if not any(_BEGUN[what] in line for line in process.stderr):
                 raise SystemExit("error: the observer ended before its first sample")
             with cluster.connect() as connection:
                 # Nobody else is there.
@@ -187,14 +186,12 @@ def _pgbench(cluster: Cluster, *arguments: str) -> Command:
     )
 
 
-def _tell(found: dict[str, Turns], every: str) -> int:
+def _tell(found: dict[str, Turns], how: str) -> int:
     ratio = paired_ratio(found[WITH].tps, found[WITHOUT].tps)
     interval = "" if ratio.low is None else f" (95 %: {ratio.low:.4f} to {ratio.high:.4f})"
     means = {side: statistics.fmean(turns.tps) for side, turns in found.items()}
     of_machine = found[WITH].cpu_s / found[WITH].elapsed_s / (os.cpu_count() or 1)
-    print(
-        f"throughput observed every {every} / not observed: {ratio.center:.4f}{interval}, {ratio.rounds} rounds"
-    )
+    print(f"throughput {how} / left alone: {ratio.center:.4f}{interval}, {ratio.rounds} rounds")
     print(f"  {means[WITH]:,.0f} and {means[WITHOUT]:,.0f} transactions/s, {CLIENTS} clients")
     print(
         f"processor time of the observer and of the server's process for it: {of_machine:.3%} of the machine"

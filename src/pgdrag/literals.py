@@ -9,6 +9,8 @@ them who asked, and for whom. Names of tables, columns and roles stay.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 HIDDEN = "?"
 # As scan.l has them. What is cut off in the middle of a constant or a name ends with the text.
@@ -34,38 +36,56 @@ _SETS = re.compile(r"(?:SET|ALTER (?:SYSTEM|ROLE|USER|DATABASE))\b", re.IGNORECA
 _VALUE = re.compile(r"(?:=|\bTO\b).*", re.IGNORECASE | re.DOTALL)
 
 
+@dataclass(frozen=True)
+class SqlToken:
+    """A piece of a statement's text.
+
+    Attributes:
+        kind: "blank" (with `--` comments), "comment", "string" (however quoted), "number", "name" (in double quotes),
+            "parameter", "word", "other" (one character), or "cut": from here on nothing is certain.
+    """
+
+    kind: str
+    text: str
+
+
+def sql_tokens(statement: str) -> Iterator[SqlToken]:
+    """Yield the pieces of a statement, which are together its text."""
+    at = 0
+    while at < len(statement):
+        token = _TOKEN.match(statement, at)
+        assert token is not None, "any character is a token"
+        begin, at, kind = at, token.end(), token.lastgroup or ""
+        match kind:
+            case "comment":
+                at = _after_comment(statement, at)
+            case "tag":
+                end = statement.find(token[0], at)
+                at = len(statement) if end < 0 else end + len(token[0])
+                kind = "string"
+            case "string" if "\\'" in token[0]:
+                # With standard_conforming_strings off the quote behind the backslash does not end it.
+                kind, at = "cut", len(statement)
+            case "cut":
+                at = len(statement)
+            case "escaped":
+                kind = "string"
+        yield SqlToken(kind, statement[begin:at])
+
+
 def without_literals(statement: str) -> str:
     """Return a statement on one line, with `?` for each constant and without comments.
 
     Where it cannot be told where a constant ends, all that follows is hidden.
     """
-    parts: list[str] = []
-    at = 0
-    while at < len(statement):
-        token = _TOKEN.match(statement, at)
-        assert token is not None, "any character is a token"
-        at = token.end()
-        match token.lastgroup:
-            case "blank":
-                parts.append(" ")
-            case "comment":
-                at = _after_comment(statement, at)
-                parts.append(" ")
-            case "tag":
-                end = statement.find(token[0], at)
-                at = len(statement) if end < 0 else end + len(token[0])
-                parts.append(HIDDEN)
-            case "string" if "\\'" in token[0]:
-                # With standard_conforming_strings off the quote behind the backslash does not end it.
-                at = len(statement)
-                parts.append(HIDDEN)
-            case "cut":
-                at = len(statement)
-                parts.append(HIDDEN)
-            case "escaped" | "string" | "number":
-                parts.append(HIDDEN)
-            case _:
-                parts.append(token[0])
+    parts = [
+        " "
+        if token.kind in ("blank", "comment")
+        else HIDDEN
+        if token.kind in ("string", "number", "cut")
+        else token.text
+        for token in sql_tokens(statement)
+    ]
     line = " ".join("".join(parts).split())
     return (
         _VALUE.sub(lambda found: f"{found[0][: 1 if found[0][0] == '=' else 2]} {HIDDEN}", line)

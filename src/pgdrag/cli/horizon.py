@@ -38,7 +38,9 @@ _KEEP_EVERY_S = 60.0
 _HOLD_RISK = "While its horizon is held, vacuum removes no row version that dies in"
 
 app = command_group("Show who holds back a server's xmin horizon, or hold it.")
-capture_app = command_group("Record how a live server's horizon is held, for replay.")
+capture_app = command_group(
+    "Capture a live server as a twin without its data, or how its horizon is held, for replay."
+)
 
 
 @app.command("show")

@@ -193,7 +193,7 @@ def refuse_unwritable(file: Path | None, *, needs_directory: bool = False) -> No
         raise UsageError(f'cannot write to "{file}": permission denied')
 
 
-def write_named(file: Path, text: str) -> None:
+def write_named(file: Path, content: str | bytes) -> None:
     """Write a file that a person named, for this user alone: it appears whole, and replaces a link.
 
     A device, or what a shell opened for this process, is written to where it is: nobody but root makes names there.
@@ -202,9 +202,9 @@ def write_named(file: Path, text: str) -> None:
         OSError: as the kernel says, such as ENOSPC.
     """
     if file.parent in (Path("/dev"), Path("/dev/fd"), Path("/dev/pts")):
-        file.write_text(text, encoding="utf-8")
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
     else:
-        write_whole(file, text, is_kept=True)
+        write_whole(file, content, is_kept=True)
 
 
 def report_path(run_id: str) -> Path:

@@ -381,7 +381,7 @@ def remove_tree(path: Path) -> None:
 
 
 def write_whole(
-    path: Path, text: str, *, owner: ServerUser | None = None, is_kept: bool = False
+    path: Path, content: str | bytes, *, owner: ServerUser | None = None, is_kept: bool = False
 ) -> None:
     """Write a file (0600): its name appears with the whole content or not at all.
 
@@ -392,10 +392,10 @@ def write_whole(
     """
     fd, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
     try:
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
+        with os.fdopen(fd, "wb") as file:
             if owner is not None:
                 os.fchown(fd, owner.uid, owner.gid)
-            file.write(text)
+            file.write(content.encode() if isinstance(content, str) else content)
             if is_kept:
                 file.flush()
                 os.fsync(fd)

@@ -30,10 +30,18 @@ _GZIP = b"\x1f\x8b"
 
 def twin_bytes(twin: Twin) -> bytes:
     """Return the file's content; the same for the same twin."""
+    return gzip.compress(_document(twin), compresslevel=9, mtime=0)
+
+
+def document_text(twin: Twin) -> str:
+    """Return the file's JSON document, indented for people."""
+    return json.dumps(json.loads(_document(twin)), indent=2, ensure_ascii=False)
+
+
+def _document(twin: Twin) -> bytes:
     text = adapter_of(Twin).dump_json(twin, exclude_defaults=True)
     # The version is a default, and the first thing that a reader asks for.
-    document = b'{"pgdrag_twin":%d,%s' % (FORMAT_VERSION, text[1:])
-    return gzip.compress(document, compresslevel=9, mtime=0)
+    return b'{"pgdrag_twin":%d,%s' % (FORMAT_VERSION, text[1:])
 
 
 def read_twin(path: Path) -> Twin:

@@ -444,7 +444,7 @@ class Statement:
         parameters_unknown: why it could not say, or "".
         exec_s, plan_s, io_s, temp_io_s, jit_s: seconds; None where the server did not measure.
         min_s, max_s, mean_s, stddev_s: of an execution, since the statement is known, not only in the window.
-        wal_buffers_full, parallel_workers: None before PostgreSQL 18.
+        parallel_workers: that were launched; None before PostgreSQL 18.
     """
 
     __pydantic_config__ = _STRICT
@@ -493,7 +493,7 @@ class Workload:
         evictions: how often the view forgot statements in it, for want of room.
         was_reset: somebody emptied the view meanwhile: calls before that are lost.
         other_calls, other_exec_s: of statements that are not listed: too many, or hidden from this role.
-        databases: other databases' calls, which share the server.
+        other_databases_calls: of statements in other databases, which share the server.
     """
 
     __pydantic_config__ = _STRICT
@@ -520,13 +520,13 @@ class Activity:
             one.
         commits, rollbacks: of this database, in the window, without pgdrag's own.
         counters: what this database's row of pg_stat_database grew by, times in seconds.
-        session_s, active_s, idle_in_transaction_s: time of this database's sessions, by the server's own clock.
+        session_s, active_s, idle_in_transaction_s: time of this database's sessions, by the server's own count.
         new_sessions: that began in the window.
         statements_per_transaction: statements of clients for each transaction, BEGIN and COMMIT not counted.
         think_s: mean pause of a session between two transactions.
-        pauses_s: quantiles (0.1, 0.25, 0.5, 0.75, 0.9, 0.99) of pauses between transactions that had begun when a
-            sample saw them; empty where none was seen.
-        transactions_open_s: the same of the age of open transactions.
+        idle_ages_s: how long sessions had been idle outside a transaction when a sample saw them: quantiles 0.1,
+            0.25, 0.5, 0.75, 0.9 and 0.99; empty where none was seen.
+        transaction_ages_s: the same of how long ago open transactions had begun.
     """
 
     __pydantic_config__ = _STRICT
@@ -550,8 +550,8 @@ class Activity:
     new_sessions: Count | None = None
     statements_per_transaction: Amount | None = None
     think_s: Amount | None = None
-    pauses_s: tuple[Amount, ...] = ()
-    transactions_open_s: tuple[Amount, ...] = ()
+    idle_ages_s: tuple[Amount, ...] = ()
+    transaction_ages_s: tuple[Amount, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,331 @@
+"""How is a twin captured? A first reading, looks over the window, a second reading, and tokens for what was read.
+
+Over one read-only session. Nothing is made on the server: whoever ends pgdrag ends the session, and nothing stays.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, LiteralString, TypeVar
+
+import psycopg
+
+from pgdrag import __version__
+from pgdrag.capture.activity import ActivityLooks
+from pgdrag.capture.privacy import Privacy
+from pgdrag.capture.schema import needed_functions, read_schema
+from pgdrag.capture.source import read_source, search_paths
+from pgdrag.capture.statements import StatementAccount, parameter_types, workload
+from pgdrag.capture.statistics import (
+    read_counters,
+    read_extended,
+    read_relations,
+    read_statistics,
+    unreadable_tables,
+)
+from pgdrag.collectors import Observer, Unseen, attempt
+from pgdrag.driver.connection_string import Server
+from pgdrag.english import counted
+from pgdrag.errors import ServerError, ServerLost
+from pgdrag.findings.holds.distribution import Capture, HoldDistribution
+from pgdrag.horizon.sampling import sample_holders
+from pgdrag.horizon.tracking import HoldTracker
+from pgdrag.live.server import ExistingServer
+from pgdrag.twins.model import Schema, Twin
+from pgdrag.twins.tokens import ANCHOR
+
+APPLICATION_NAME = "pgdrag capture twin"
+T = TypeVar("T")
+
+WATCHING = "Watching"
+
+LOOK_EVERY_S = 1.0
+STATEMENTS_EVERY_S = 60.0
+_TRIES = 5
+_HANDED_IN_S = 1.1
+_PATIENCE: dict[str, str | int] = {"connect_timeout": 10, "tcp_user_timeout": 15_000}
+# Of an object that is locked the definition or the size is not waited for.
+_SESSION: LiteralString = """
+SELECT set_config(name, value, false)
+  FROM (VALUES ('lock_timeout', '2s'), ('DateStyle', 'ISO, YMD'), ('IntervalStyle', 'postgres'), ('TimeZone', 'UTC'),
+               ('bytea_output', 'hex'), ('extra_float_digits', '1'), ('xmlbinary', 'base64'),
+               ('application_name', 'pgdrag capture twin')) AS wanted (name, value)
+"""
+
+
+@dataclass(frozen=True)
+class CaptureProgress:
+    """Progress of a capture.
+
+    Attributes:
+        step: what is done now: "look", "Reading the schema" …
+        elapsed_s: of the window.
+    """
+
+    step: str
+    elapsed_s: float
+
+
+Listener = Callable[[CaptureProgress], None]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the capture took of the server.
+
+    Attributes:
+        queries: how many were sent.
+        query_s: seconds until they were answered.
+        server_cpu_s: processor time of the server's process for the session; None where it runs elsewhere.
+        elapsed_s: from the first query to the last.
+    """
+
+    queries: int
+    query_s: float
+    server_cpu_s: float | None
+    elapsed_s: float
+
+
+class TwinCapture:
+    """One capture; `run` makes the twin.
+
+    Attributes:
+        was_ended_early: by Ctrl-C.
+        cost: once it has run.
+    """
+
+    def __init__(self, server: Server, *, rng: random.Random | None = None) -> None:
+        self._server = server
+        # What it draws must not be guessed: tokens could be turned back.
+        self._rng = rng or random.SystemRandom()
+        self.was_ended_early = False
+        self.cost = Cost(0, 0.0, None, 0.0)
+        self._not_seen: list[str] = []
+        self._tracker = HoldTracker(LOOK_EVERY_S)
+        self._sees_all = False
+
+    def run(self, for_s: float, listen: Listener = lambda _: None) -> Twin:
+        """Look for a time, then return the twin; Ctrl-C ends the looking, and a second one the capture.
+
+        Raises:
+            ServerLost: the server does not answer, or was lost: nothing is captured.
+            ServerError: it is reached through a pooler, or refuses to tell its schema.
+            KeyboardInterrupt: Ctrl-C while the schema was read.
+        """
+        connection = self._server.connect(application_name=APPLICATION_NAME, **_PATIENCE)
+        began_s = time.monotonic()
+        try:
+            existing = ExistingServer(self._server, connection)
+            observer = Observer(existing, connection)
+            with _refusals(self._server.name):
+                # The first query prepares the session, and would undo this one.
+                [(self._sees_all,)] = observer.query(
+                    "SELECT pg_has_role('pg_read_all_stats', 'USAGE')"
+                )
+                observer.query(_SESSION)
+                cpu_s = _cpu_s(existing, observer)
+                twin = self._captured(observer, for_s, listen)
+                ended_cpu_s = _cpu_s(existing, observer)
+        except psycopg.Error as error:
+            words = error.diag.message_primary or str(error).partition("\n")[0]
+            raise ServerLost(f"lost {self._server.name}: {words}") from error
+        finally:
+            connection.close()
+        spent_s = None if cpu_s is None or ended_cpu_s is None else ended_cpu_s - cpu_s
+        self.cost = Cost(observer.queries, observer.query_s, spent_s, time.monotonic() - began_s)
+        return twin
+
+    def _captured(self, observer: Observer, for_s: float, listen: Listener) -> Twin:
+        now = datetime.now(UTC)
+        listen(CaptureProgress("Reading the schema", 0.0))
+        # Before the window, so that what cannot be read costs no wait.
+        found = _patiently(lambda: read_schema(observer))
+        # What this session has counted so far, it hands in at its first statement after a second.
+        time.sleep(_HANDED_IN_S)
+        observer.query("SELECT 1")
+        # Seen first and last, so that the window of all counters is nearly the same.
+        account = self._statements(observer)
+        counters = read_counters(observer)
+        looks = ActivityLooks(observer)
+        began_s = time.monotonic()
+        self._look(observer, looks, account, for_s, listen)
+        window_s = time.monotonic() - began_s
+        looks.end(observer)
+        if account is not None:
+            account.read(observer, is_last=True)
+        later = read_counters(observer)
+        listen(CaptureProgress("Reading statistics", window_s))
+        statistics, extended = read_statistics(observer), read_extended(observer)
+        relations = read_relations(observer, counters, later)
+        self._note_unreadable(observer)
+        listen(CaptureProgress("Asking for types of parameters", window_s))
+        seen = list(account.seen()) if account is not None else []
+        roles = {role: f"role{at}" for at, role in enumerate(dict.fromkeys(one.role for one in seen), start=1)}  # fmt: skip
+        types = parameter_types(observer.connection, seen, search_paths(observer))
+        load = workload(account, window_s, roles, types)
+        source = read_source(observer, self._server.version, roles)
+        listen(CaptureProgress("Making tokens", window_s))
+        privacy = Privacy(found, rng=self._rng, now=now, sort=_sorter(observer))
+        for one in seen:
+            privacy.join_compared(one.text)
+        privacy.gather(statistics, extended)
+        needed = needed_functions(found, [one.text for one in seen])
+        schema = privacy.schema(found.schema, needed)
+        told = privacy.statistics(statistics)
+        hidden = sum(one.has_hidden_values for one in told)
+        if hidden:
+            self._not_seen.append(f"Values of {counted(hidden, 'column')} have a type that no tokens are made for: their statistics have shares and widths only.")  # fmt: skip
+        return Twin(
+            captured_by=f"pgdrag {__version__}",
+            captured_on=now.date().isoformat(),
+            source=source,
+            schema=_with_extended(schema, privacy, extended),
+            relations=relations,
+            statistics=told,
+            workload=load,
+            activity=looks.activity(load, window_s),
+            horizon=self._horizon(now),
+            now=f"{ANCHOR:%Y-%m-%d} {now:%H:%M}:00+00",
+            not_seen=(*self._not_seen, *found.left_out, *dict.fromkeys(privacy.left_out)),
+            kept=tuple(dict.fromkeys(privacy.kept)),
+        )
+
+    def _statements(self, observer: Observer) -> StatementAccount | None:
+        account = attempt(lambda: StatementAccount(observer))
+        if isinstance(account, Unseen):
+            self._not_seen.append(f"There are no statements: {account.reason}.")
+            return None
+        if not account.sees_all:
+            self._not_seen.append("Statements and sessions of other roles are hidden from this role: it takes pg_read_all_stats (or pg_monitor).")  # fmt: skip
+        return account
+
+    def _look(
+        self,
+        observer: Observer,
+        looks: ActivityLooks,
+        account: StatementAccount | None,
+        for_s: float,
+        listen: Listener,
+    ) -> None:
+        """Look about once a second; the statements a little less often."""
+        begin_s = time.monotonic()
+        read_s = begin_s
+        try:
+            while (left_s := begin_s + for_s - time.monotonic()) > 0:
+                looks.look(observer)
+                self._look_at_holders(observer)
+                if observer.connection.closed:
+                    raise ServerLost(f"lost {self._server.name} within the window")
+                if account is not None and time.monotonic() - read_s > STATEMENTS_EVERY_S:
+                    read_s = time.monotonic()
+                    account.read(observer)
+                listen(CaptureProgress(WATCHING, time.monotonic() - begin_s))
+                time.sleep(max(min(self._rng.uniform(0.5, 1.5) * LOOK_EVERY_S, left_s), 0.0))
+        except KeyboardInterrupt:
+            if observer.connection.closed:
+                raise
+            self.was_ended_early = True
+
+    def _look_at_holders(self, observer: Observer) -> None:
+        if not self._sees_all:
+            return
+        seen = sample_holders(observer.connection, self._tracker.pids)
+        observer.queries += 1
+        database = self._server.target.database
+        at_s = seen[0].at_s if seen else time.time()
+        self._tracker.add(at_s, [x for x in seen if x.age is None or x.concerns(database)])
+
+    def _horizon(self, now: datetime) -> HoldDistribution | None:
+        tracker = self._tracker
+        if tracker.samples < 2 or tracker.captured_s <= 0:
+            return None
+        capture = Capture(
+            server="the original",
+            postgres=self._server.version,
+            began=f"{now:%Y-%m-%d}",
+            captured_s=_digits(tracker.captured_s),
+            every_s=_digits(tracker.interval_s),
+            looks=tracker.samples,
+            shortest_s=_digits(tracker.shortest_s),
+            blind_s=_digits(tracker.blind_s),
+        )
+        return HoldDistribution(
+            capture, tracker.kinds(), gaps=tracker.gaps(), at_once=tracker.at_once()
+        )
+
+    def _note_unreadable(self, observer: Observer) -> None:
+        tables = unreadable_tables(observer)
+        if tables:
+            named = f'"{tables[0]}"' + (" and others" if len(tables) > 1 else "")
+            self._not_seen.append(f"Statistics of {counted(len(tables), 'table')} ({named}) are hidden from this role: it takes SELECT on them (or pg_read_all_data, which bypasses no row security).")  # fmt: skip
+
+
+def _with_extended(schema: Schema, privacy: Privacy, extended: dict[tuple[str, str], Any]) -> Schema:  # fmt: skip
+    return replace(
+        schema,
+        statistics=tuple(
+            privacy.extended(one, extended.get((one.schema, one.name))) for one in schema.statistics
+        ),
+    )
+
+
+def _sorter(observer: Observer) -> Callable[[Sequence[str], str], Sequence[str]]:
+    """Return what sorts texts as the server does; where it refuses, by their characters."""
+
+    def sort(values: Sequence[str], collation: str) -> Sequence[str]:
+        # Its name is from the catalogs, and quoted there.
+        collate: LiteralString = f" COLLATE {collation}" if collation else ""
+        sql = "SELECT value FROM unnest(%s::text[]) AS value ORDER BY value" + collate
+        rows = attempt(lambda: observer.query(sql, list(values)))
+        return sorted(values) if isinstance(rows, Unseen) else [value for (value,) in rows]
+
+    return sort
+
+
+def _patiently(read: Callable[[], T]) -> T:
+    """Return what is read, tried again for some seconds: a definition may be locked for a moment.
+
+    Raises:
+        Unseen: it cannot be read.
+    """
+    for _ in range(_TRIES):
+        found = attempt(read)
+        if not isinstance(found, Unseen):
+            return found
+        time.sleep(1.0)
+    return read()
+
+
+@contextmanager
+def _refusals(name: str) -> Iterator[None]:
+    """Turn what could not be seen of what a twin cannot do without into an error.
+
+    Raises:
+        ServerError: there was such a thing.
+    """
+    try:
+        yield
+    except Unseen as unseen:
+        raise ServerError(f"could not capture {name}: {unseen.reason}") from unseen
+
+
+def _cpu_s(existing: ExistingServer, observer: Observer) -> float | None:
+    """Return the processor time of the server's process for this session; None where it runs elsewhere."""
+    import psutil
+
+    if existing.postmaster_pid is None:
+        return None
+    try:
+        times = psutil.Process(observer.backend_pid).cpu_times()
+    except psutil.Error:
+        return None
+    return float(times.user + times.system)
+
+
+def _digits(number: float) -> float:
+    return float(f"{number:.6g}")

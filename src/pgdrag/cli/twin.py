@@ -1,0 +1,214 @@
+"""`pgdrag capture twin` and `pgdrag twin show`: a server's schema, statistics and workload without its data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pgdrag.cli.horizon import capture_app
+from pgdrag.cli.options import Dsn, Json, command_group, duration_of
+from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INTERRUPTED, UsageError
+
+if TYPE_CHECKING:
+    from pgdrag.capture.twin import Cost
+    from pgdrag.twins import Twin
+    from pgdrag.twins.leaks import Scan
+
+LEAST_S, LONGEST_S = 1.0, 7 * 86_400.0
+_SHOWN_LEAKS = 20
+
+app = command_group("Show what is in a twin, and search it for values of the original.")
+
+
+@capture_app.command("twin")
+def capture_twin(
+    dsn: Dsn = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write to FILE (default: DATABASE.twin)"
+        ),
+    ] = None,
+    for_: Annotated[
+        str,
+        typer.Option(
+            "--for", metavar="TIME", help="How long to watch statements and sessions: 90s, 15min"
+        ),
+    ] = "15min",
+) -> int:
+    """Capture a database's schema and workload without its data.
+
+    The twin has the schema, the planner's statistics, sizes, settings, statements and sessions. The server is only
+    read, over one session, without a lock on any table that others would notice. Values in the planner's statistics, constants in the schema and in statements are replaced by tokens before anything is
+    written: see pgdrag twin show.
+
+    A superuser is not needed. A member of pg_monitor sees statements and sessions of all roles; statistics are
+    shown of tables that the role may SELECT from (pg_read_all_data). What could not be seen is listed.
+
+    Ctrl-C ends the window early, and the twin has what was seen so far; a second Ctrl-C ends the capture without a
+    file.
+
+    Exit status: 0 captured, 2 misuse, or the server was lost: there is no file then, 130 ended early by Ctrl-C.
+    """
+    from pgdrag.capture.twin import WATCHING, CaptureProgress, TwinCapture
+    from pgdrag.cli.place import refuse_unwritable, stderr, write_named
+    from pgdrag.cli.server_argument import live_line, named_server, time_words
+    from pgdrag.servers.scratch import storage_errors
+    from pgdrag.twins import twin_bytes
+    from pgdrag.units import format_bytes, format_duration
+
+    for_s = duration_of(for_, "--for", least_s=LEAST_S, most_s=LONGEST_S)
+    refuse_unwritable(output, needs_directory=True)
+    example = "pgdrag capture twin postgresql://me@db1/shop --output shop.twin"
+    server = named_server(dsn, example, own_session="capture twin")
+    path = output or Path(f"{server.target.database.replace('/', '_')}.twin")
+    refuse_unwritable(path)
+    talk = stderr()
+    talk.print(
+        f"Capturing {server.name} for {format_duration(for_s)}, read-only; Ctrl-C ends the window early.",
+        soft_wrap=True,
+    )
+    capture = TwinCapture(server)
+
+    def listen(progress: CaptureProgress) -> None:
+        if progress.step == WATCHING:
+            say(time_words(progress.elapsed_s, for_s), progress.elapsed_s, None)
+        else:
+            say(progress.step, progress.elapsed_s, progress.step)
+
+    with live_line(talk) as say:
+        twin = capture.run(for_s, listen)
+    content = twin_bytes(twin)
+    with storage_errors("write the twin", path.absolute().parent, hint="Name another file."):
+        write_named(path, content)
+    early = ("The window was ended early.",) if capture.was_ended_early else ()
+    for sentence in (*early, *twin.not_seen, _cost_words(capture.cost)):
+        talk.print(sentence, soft_wrap=True)
+    talk.print(
+        f"Written to {path}, {format_bytes(len(content))}; see: pgdrag twin show {path}",
+        soft_wrap=True,
+    )
+    return EXIT_INTERRUPTED if capture.was_ended_early else EXIT_DONE
+
+
+def _cost_words(cost: Cost) -> str:
+    from pgdrag.english import counted
+    from pgdrag.units import format_duration, format_number
+
+    share = cost.query_s if cost.server_cpu_s is None else cost.server_cpu_s
+    of_what = "waiting for answers" if cost.server_cpu_s is None else "of one of the server's processors"  # fmt: skip
+    percent = format_number(100 * share / cost.elapsed_s, significant=2) if cost.elapsed_s else "0"
+    return (
+        f"It took {counted(cost.queries, 'query')} and {format_duration(share)} "
+        f"{of_what}, {percent} % of the time."
+    )
+
+
+@app.command("show")
+def show(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Twin that pgdrag capture twin wrote")
+    ],
+    part: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--part",
+            metavar="PART",
+            help="Show settings, schema, relations, statistics, statements, activity or kept in full; repeatable",
+        ),
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Show all parts in full")] = False,
+    scan: Annotated[
+        str | None,
+        typer.Option(
+            "--scan",
+            metavar="DSN",
+            help="Search the twin for values of this server's database, which is only read",
+        ),
+    ] = None,
+    rows: Annotated[
+        int,
+        typer.Option(
+            "--rows",
+            metavar="N",
+            min=0,
+            max=1_000_000,
+            help="With --scan: also search for the values of N rows of each table (default: only those of pg_stats)",
+        ),
+    ] = 0,
+    json: Json = False,
+) -> int:
+    """Show what is in a twin: a summary, and on request each part in full.
+
+    With --scan the original's values (most common values and histogram bounds of pg_stats, and those of some rows)
+    are searched for in every text of the file. Numbers up to 99 and values of three characters or less tell nothing
+    and are not searched for. Where a value is also a name in the schema, or a constant that the twin lists as kept,
+    it is told apart.
+
+    Exit status: 0 shown, 1 the scan found a value of the original, 2 misuse or error.
+    """
+    from pgdrag.cli.place import stdout
+    from pgdrag.cli.plain_output import print_document
+    from pgdrag.english import did_you_mean, listed
+    from pgdrag.twins import read_twin
+    from pgdrag.twins.file import document_text
+    from pgdrag.twins.words import PARTS, summary_lines
+
+    for name in part or ():
+        if name not in PARTS:
+            hint = did_you_mean(name, PARTS) or f"The parts are {listed(tuple(PARTS))}."
+            raise UsageError(f'a twin has no part "{name}"', hint=hint)
+    twin = read_twin(file)
+    found = None if scan is None else _scanned(twin, scan, rows)
+    if json and found is None:
+        print_document(document_text(twin))
+        return EXIT_DONE
+    if json:
+        return _print_scan_json(found)
+    console = stdout(piped_width=100_000)
+    wanted = tuple(PARTS) if all_ else tuple(part or ())
+    has_summary = all_ or not (part or found is not None)
+    lines = list(summary_lines(twin, file.stat().st_size)) if has_summary else []
+    for name in wanted:
+        lines += [*([""] if lines else []), *PARTS[name](twin)]
+    for line in lines:
+        console.print(line, soft_wrap=True)
+    if found is None:
+        return EXIT_DONE
+    for line in _scan_lines(found):
+        console.print(line, soft_wrap=True)
+    return EXIT_FAILED_CHECK if found.leaks else EXIT_DONE
+
+
+def _scanned(twin: Twin, dsn: str, rows: int) -> Scan:
+    from pgdrag.capture.original_values import original_values
+    from pgdrag.cli.server_argument import named_server
+    from pgdrag.twins.leaks import scan
+
+    example = "pgdrag twin show shop.twin --scan postgresql://me@db1/shop"
+    server = named_server(dsn, example, own_session="twin show --scan")
+    return scan(twin, original_values(server, rows=rows))
+
+
+def _scan_lines(found: Scan) -> list[str]:
+    from pgdrag.english import counted
+
+    searched = f"{counted(found.searched, 'value')} of the original searched for in {counted(found.texts, 'text')}"  # fmt: skip
+    lines = [f"{searched}: {'none is there' if not found.leaks else f'{len(found.leaks)} are there'}."]  # fmt: skip
+    lines += [f'  "{x.value}" in {x.where}' for x in found.leaks[:_SHOWN_LEAKS]]
+    if len(found.leaks) > _SHOWN_LEAKS:
+        lines.append(f"  and {len(found.leaks) - _SHOWN_LEAKS} more")
+    for kind, words in (("name", "in names of the schema"), ("kept", "in constants that are kept")):
+        count = sum(x.kind == kind for x in found.excused)
+        if count:
+            lines.append(f"{counted(count, 'value')} also {words}.")
+    return lines
+
+
+def _print_scan_json(found: Scan | None) -> int:
+    from pgdrag.cli.plain_output import print_json
+
+    print_json(found)
+    return EXIT_FAILED_CHECK if found is not None and found.leaks else EXIT_DONE

@@ -1,0 +1,366 @@
+"""What takes the place of a class's values? Tokens in the same order and as wide, that tell none of the values.
+
+A class is of columns whose values are compared with each other. All its values are known before a token is made: each
+gets its token from its place among the others. What is drawn by lot is not kept, so that nobody can turn tokens back.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Context, Decimal, InvalidOperation
+
+# --- what tells nothing ---------------------------------------------------------------------
+
+MOST_SMALL = 99  # whole numbers up to this one are their own tokens: codes and small counts
+_SHORT = 3  # characters: `GC`, `USA`
+_ENDLESS = frozenset({"infinity", "-infinity", "nan"})
+# Dates before and after these are not somebody's, but stand for "never".
+_FIRST_YEAR, _LAST_YEAR = 1200, 2900
+
+
+def is_telling(value: str) -> bool:
+    """Whether a value could tell something of the data: not if it is small, short, or stands for none."""
+    text = value.strip()
+    if len(text) <= _SHORT or text.lower() in {*_ENDLESS, "true", "false"}:
+        return False
+    if not text.strip("0-+.:/ ") or not any(x.isalnum() for x in text):
+        return False
+    if (number := finite(text)) is not None:
+        return not is_small(number)
+    moment = moment_of(text)
+    return moment is None or not _is_never(moment)
+
+
+def is_small(number: Decimal) -> bool:
+    """Whether a number is whole and small enough to be its own token."""
+    return abs(number) <= MOST_SMALL and number == number.to_integral_value()
+
+
+# --- numbers --------------------------------------------------------------------------------
+
+_EXACT = Context(prec=400)
+# Distances grow by up to a fifth, so that whole numbers keep room between them; where there is none above, they shrink.
+_STRETCHES = ((1.02, 1.2), (1.0, 1.02), (0.8, 0.98))
+
+
+def number_tokens(
+    values: Iterable[str],
+    rng: random.Random,
+    *,
+    largest: Decimal | None = None,
+    avoid: Collection[Decimal] = frozenset(),
+) -> dict[str, str]:
+    """Return a token for each number.
+
+    Args:
+        values: as the server writes them.
+        largest: that their type can have; None: any.
+        avoid: values of the original, which no token is.
+    """
+    numbers = {value: finite(value) for value in values}
+    found = {value: value for value, number in numbers.items() if not number}
+    known = {x for x in numbers.values() if x}
+    tokens: dict[Decimal, Decimal] = {}
+    for sign in (1, -1):
+        side = sorted(abs(x) for x in known if x * sign > 0)
+        avoided = {abs(x) for x in avoid if x * sign > 0}
+        tokens |= {
+            sign * value: sign * token
+            for value, token in _stretched(side, rng, largest, avoided).items()
+        }
+    for value, number in numbers.items():
+        if number:
+            is_scientific = "e" in value.lower()
+            found[value] = f"{tokens[number]:e}" if is_scientific else f"{tokens[number]:f}"
+    return found
+
+
+def _stretched(
+    ascending: Sequence[Decimal],
+    rng: random.Random,
+    largest: Decimal | None,
+    avoid: Collection[Decimal],
+) -> dict[Decimal, Decimal]:
+    """Return positive numbers with those that take their place."""
+    found: dict[Decimal, Decimal] = {}
+    are_whole = all(x == x.to_integral_value() for x in ascending)
+    for low, high in _STRETCHES:
+        found = {}
+        value = token = Decimal(0)
+        for number in ascending:
+            if are_whole and is_small(number):
+                value = token = number
+            else:
+                unit = _unit(number)
+                factor = Decimal(rng.uniform(low, high))
+                step = _EXACT.multiply(number - value, factor)
+                wanted = max(_EXACT.add(token, step).quantize(unit, context=_EXACT), token + unit)
+                while wanted in avoid:
+                    wanted += unit
+                value, token = number, wanted
+            found[number] = token
+        if largest is None or token <= largest:
+            return found
+    # No room: hashes that fill their type, for instance.
+    return _packed(ascending, largest or Decimal(0), found)
+
+
+def _packed(
+    ascending: Sequence[Decimal], largest: Decimal, found: Mapping[Decimal, Decimal]
+) -> dict[Decimal, Decimal]:
+    """Return what fits below the largest, one unit from the other at least, from the top down."""
+    fitting: dict[Decimal, Decimal] = {}
+    limit = largest
+    for number in reversed(ascending):
+        token = min(found[number], limit)
+        fitting[number] = token
+        limit = token - _unit(number)
+    return fitting
+
+
+def _unit(number: Decimal) -> Decimal:
+    exponent = number.as_tuple().exponent
+    assert isinstance(exponent, int), "it is finite"
+    return Decimal(1).scaleb(min(exponent, 0))
+
+
+def finite(text: str) -> Decimal | None:
+    """Return the number that a text is; None where it is none, or without end."""
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() and abs(number.adjusted()) < 150 else None
+
+
+# --- times ----------------------------------------------------------------------------------
+
+ANCHOR = datetime(2000, 1, 1, tzinfo=UTC)  # the token of the capture's day
+_DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
+_GRANULES = (_DAY, _SECOND, timedelta(microseconds=1))
+_JITTER = 0.08
+_FARTHEST = 690_000  # days, so that tokens stay within years of four digits
+
+
+def time_tokens(
+    values: Iterable[str],
+    rng: random.Random,
+    *,
+    now: datetime,
+    avoid: Collection[datetime] = frozenset(),
+) -> dict[str, str]:
+    """Return a token for each date or timestamp; what was before the day of `now` is before that of its token."""
+    moments = {value: moment_of(value) for value in values}
+    found = {value: value for value, moment in moments.items() if _stays(value, moment)}
+    known = {x for value, x in moments.items() if x is not None and value not in found}
+    day = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    tokens = {day: ANCHOR}
+    for sign in (1, -1):
+        side = sorted((x for x in known if (x - day) * sign > timedelta(0)), key=lambda x: abs(x - day))  # fmt: skip
+        value, token = day, ANCHOR
+        for moment in side:
+            granule = next(x for x in _GRANULES if not (moment - day) % x)
+            step = abs(moment - value) * rng.uniform(1 - _JITTER, 1 + _JITTER)
+            wanted = ANCHOR + sign * _up((token + sign * step - ANCHOR) * sign, granule)
+            if (wanted - token) * sign <= timedelta(0):
+                wanted = ANCHOR + sign * (_up((token - ANCHOR) * sign, granule) + granule)
+            while wanted in avoid:
+                wanted += sign * granule
+            tokens[moment] = token = wanted
+            value = moment
+    for text, seen in moments.items():
+        if text not in found and seen is not None:
+            found[text] = _written(tokens[seen], text)
+    return found
+
+
+def has_moment(value: str) -> bool:
+    """Whether a value is a date or a timestamp that a token can be made of."""
+    return value.lower() in _ENDLESS or moment_of(value) is not None
+
+
+def _stays(value: str, moment: datetime | None) -> bool:
+    return moment is None or _is_never(moment) or value.lower() in _ENDLESS
+
+
+def _is_never(moment: datetime) -> bool:
+    return not _FIRST_YEAR <= moment.year <= _LAST_YEAR
+
+
+def _up(length: timedelta, granule: timedelta) -> timedelta:
+    """Return a length in whole granules, the nearest."""
+    return round(length / granule) * granule
+
+
+def moment_of(text: str) -> datetime | None:
+    """Return the moment that a date or a timestamp is, in UTC; None where it is none."""
+    if len(text) < 8 or text[4:5] != "-":
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def _written(moment: datetime, like: str) -> str:
+    if len(like) == len("2000-01-01"):
+        return date(moment.year, moment.month, moment.day).isoformat()
+    text = moment.replace(tzinfo=None).isoformat(sep=" ")
+    return f"{text}+00" if like.endswith("+00") else text
+
+
+# --- texts ----------------------------------------------------------------------------------
+
+# No two of these letters make a letter of their own in any language's order, and all come in the same order in each.
+_LETTERS = "bdfgkmprtvx"
+# For short values, of which there may be many.
+_ALPHABETS = (_LETTERS, "abcdefghijklmnopqrstuvwxyz", "0123456789abcdefghijklmnopqrstuvwxyz")
+_ROOM = 3  # letters more than it takes to tell values apart, so that there is room between any two
+
+
+def text_tokens(
+    ascending: Sequence[str],
+    *,
+    width: Callable[[str], int] = lambda value: len(value.encode()),
+    avoid: Collection[str] = frozenset(),
+    is_free: bool = False,
+) -> dict[str, str]:
+    """Return a token for each text.
+
+    Args:
+        ascending: in the order of their collation, each once.
+        width: of a value's token.
+        avoid: values of the original, which no token is, but short ones.
+        is_free: the order does not matter, so that no token need be wider than its value to fit in.
+    """
+    widths = [width(value) for value in ascending]
+    for alphabet in _ALPHABETS:
+        tokens = _in_order(widths, alphabet, avoid, is_spread=True)
+        tokens = tokens or _in_order(widths, alphabet, avoid, is_spread=False)
+        if tokens is not None:
+            return dict(zip(ascending, tokens, strict=True))
+    if is_free:
+        order = sorted(range(len(widths)), key=lambda i: widths[i])
+        tokens = _in_order([widths[i] for i in order], _ALPHABETS[-1], avoid, is_spread=False)
+        if tokens is not None:
+            return {ascending[i]: token for i, token in zip(order, tokens, strict=True)}
+    # Too many short ones: each a little wider.
+    least = len(_digits(len(ascending), len(_LETTERS))) + 1
+    tokens = _in_order([max(x, least) for x in widths], _LETTERS, avoid, is_spread=True)
+    assert tokens is not None, "there is room for all of them"
+    return dict(zip(ascending, tokens, strict=True))
+
+
+def _in_order(
+    widths: Sequence[int], alphabet: str, avoid: Collection[str], *, is_spread: bool
+) -> list[str] | None:
+    """Return ascending texts of these widths; None where the alphabet has no room for them."""
+    found: list[str] = []
+    size, count = len(alphabet), len(widths)
+    digits = len(_digits(count, size)) + _ROOM
+    last = ""
+    for at, width in enumerate(widths):
+        if width == 0:
+            if found:
+                return None
+            found.append("")
+            continue
+        token = ""
+        if is_spread:
+            place = (at + 1) * size**digits // (count + 1)
+            letters = [alphabet[x] for x in _digits(place, size, digits)]
+            token = "".join(letters)[:width].ljust(width, alphabet[size // 2])
+        if not is_spread or token <= last or (token in avoid and width > _SHORT):
+            after = max(last, token) if is_spread and token > last else last
+            following = _after(after, width, alphabet)
+            while following is not None and width > _SHORT and following in avoid:
+                following = _after(following, width, alphabet)
+            if following is None:
+                return None
+            token = following
+        found.append(token)
+        last = token
+    return found
+
+
+def _after(text: str, width: int, alphabet: str) -> str | None:
+    """Return the first text of a width that comes after another one; None where there is none."""
+    if width > len(text):
+        return text + alphabet[0] * (width - len(text))
+    letters = [alphabet.index(x) for x in text[:width]]
+    for at in reversed(range(width)):
+        if letters[at] + 1 < len(alphabet):
+            letters[at] += 1
+            return "".join(alphabet[x] for x in letters[: at + 1]) + alphabet[0] * (width - at - 1)
+    return None
+
+
+def _digits(number: int, base: int, least: int = 1) -> list[int]:
+    found: list[int] = []
+    while number or len(found) < least:
+        number, digit = divmod(number, base)
+        found.append(digit)
+    return found[::-1]
+
+
+# --- values of fixed forms ------------------------------------------------------------------
+
+
+def spread_tokens(
+    ascending: Sequence[str], rng: random.Random, form: Callable[[int], str], bits: int
+) -> dict[str, str]:
+    """Return tokens that are spread over a range of numbers, each written by `form`."""
+    size = (1 << bits) // (len(ascending) + 1)
+    return {
+        value: form((at + 1) * size + rng.randrange(max(size // 2, 1)))
+        for at, value in enumerate(ascending)
+    }
+
+
+def uuid_form(number: int) -> str:
+    """Return a number of 128 bits as a uuid."""
+    digits = f"{number:032x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def bytea_tokens(ascending: Sequence[str]) -> dict[str, str]:
+    """Return tokens of byte strings, `\\x` and hexadecimal digits: as long, in order."""
+    widths = {value: max(len(value) - 2, 0) // 2 for value in ascending}
+    letters = text_tokens(ascending, width=lambda value: widths[value])
+    return {value: "\\x" + letters[value].encode().hex() for value in ascending}
+
+
+def address_tokens(ascending: Sequence[str], rng: random.Random) -> dict[str, str]:
+    """Return addresses of private networks: 10.0.0.0/8 and fd00::/8, with the same length of mask."""
+    fours = [x for x in ascending if ":" not in x]
+    sixes = [x for x in ascending if ":" in x]
+    found = spread_tokens(fours, rng, _address_four, 24)
+    found |= spread_tokens(sixes, rng, _address_six, 120)
+    return {value: _masked(found[value], value) for value in ascending}
+
+
+def mac_form(number: int) -> str:
+    """Return a number of 40 bits as a locally administered address."""
+    digits = f"02{number:010x}"
+    return ":".join(digits[at : at + 2] for at in range(0, 12, 2))
+
+
+def _address_four(number: int) -> str:
+    return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+
+
+def _address_six(number: int) -> str:
+    digits = f"fd{number:030x}"
+    return ":".join(digits[at : at + 4] for at in range(0, 32, 4))
+
+
+def _masked(address: str, like: str) -> str:
+    _, slash, length = like.partition("/")
+    if not slash:
+        return address
+    from ipaddress import ip_interface
+
+    return f"{ip_interface(f'{address}/{length}').network.network_address}/{length}"
