@@ -48,7 +48,7 @@ STATEMENTS = (
     "BEGIN",
     "COMMIT",
 )
-SECRETS = ("very secret", "hiddenbody", "secretword", "confidential", "Alice", CLIENT, "Humboldt", "Nobody", "4711", "secret name", "user77", "Mister", "northern", "telephone", "dispatched", "basic label", "quoted")  # fmt: skip
+SECRETS = ("very secret", "hiddenbody", "secretword", "confidential", "Alice", CLIENT, "Humboldt", "Nobody", "ticket", "secret name", "user77", "Mister", "northern", "telephone", "dispatched", "basic label", "quoted")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -80,6 +80,7 @@ def test_sources_of_changes_are_found() -> None:
         ("COPY t FROM '/home/alice/x' (DELIMITER ';')", "COPY t FROM ? (DELIMITER ?)"),
         ("SET ROLE alice", "SET ROLE …"),
         ("GRANT ALL ON t TO alice", "GRANT ALL …"),
+        ("GRANT ALICE TO bob", "GRANT …"),
         ("CREATE ROLE alice PASSWORD 'x'", "CREATE ROLE …"),
         ("begin", "begin"),
         ("VACUUM (ANALYZE) shop.orders", "VACUUM (ANALYZE) shop.orders"),

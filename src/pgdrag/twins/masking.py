@@ -129,6 +129,7 @@ _KEPT_WHOLE = frozenset(
         "execute",
     ]
 )
+_SECOND_WORDS = frozenset({"role", "user", "table", "index", "view", "function", "schema", "session", "local", "all", "select", "database", "extension", "type", "sequence", "trigger", "unique", "or", "system"})  # fmt: skip
 _SQUASHED = "/*, ... */"
 
 
@@ -183,8 +184,8 @@ def _utility(text: str) -> str:
     if _first_word(text) in _KEPT_WHOLE:
         return without_literals(text)
     # GRANT, CREATE ROLE, SET …: names of people and their settings.
-    words = [x.text for x in sql_tokens(text) if x.kind == "word"]
-    return f"{' '.join(words[:2] if len(words) > 1 and words[1].isupper() else words[:1])} …"
+    words = [x.text for x in sql_tokens(text) if x.kind == "word"][:2]
+    return f"{' '.join(words if words[1:] and words[1].lower() in _SECOND_WORDS else words[:1])} …"
 
 
 def _without_other_comments(text: str) -> str:
