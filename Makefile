@@ -5,7 +5,9 @@
 #   make test-contained  test as root of a container: no CAP_SYS_PTRACE, and /proc hides processes
 #   make bench     measure pgdrag's load driver against its peers: docs/benchmarks.md
 #   make simulate  try the statistics on systems with known truth: docs/method.md
-#   make kills     kill pgdrag while it changes an existing server, ROUNDS times (50), and compare its settings: two minutes
+#   make kills     kill pgdrag while it changes an existing server, ROUNDS times (50), and as often while it restarts one,
+#                  and compare its settings: five minutes
+#   make existing  run every procedure on existing servers of PostgreSQL 14 and 18, and compare their settings: ten minutes
 #   make torture   kill experiments that change the operating system, ROUNDS times (20), as root: a quarter of an hour
 #   make doctor    see whether pgdrag doctor names what was done to a server: a quarter of an hour
 #   make aa        compare a server with itself, twenty times: half an hour
@@ -20,7 +22,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*.egg-info/*' | sed 's/ /\\ /g')
 
-.PHONY: claims studies run test test-contained bench simulate doctor aa torture kills lint format docs clean update-goldens
+.PHONY: claims studies run test test-contained bench simulate doctor aa torture kills existing lint format docs clean update-goldens
 
 run: $(VENV)/installed
 	$(BIN)/pgdrag run slow-42k --scale demo
@@ -66,8 +68,11 @@ aa: $(VENV)/installed
 	$(BIN)/python -m benchmarks.a_against_a $(AA)
 
 # The same moments again: make torture ROUNDS=20 SEED=17
-kills: $(VENV)/installed
-	KILLS=$(or $(ROUNDS),50) $(BIN)/python -m pytest -q tests/postgres/test_altered_server.py -k killed_at_any_moment
+kills: $(VENV)/installed-dev
+	KILLS=$(or $(ROUNDS),50) $(BIN)/python -m pytest -q -s tests/postgres/test_altered_server.py -k killed_at_any_moment
+
+existing: $(VENV)/installed-dev
+	EXISTING=all $(BIN)/python -m pytest -q tests/postgres/test_existing_procedures.py
 
 torture: $(VENV)/installed
 	$(BIN)/python tests/torture/torture.py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +23,10 @@ from pgdrag.host.process_alive import wait_until
 from pgdrag.host.undo import UndoJournal
 from pgdrag.live.server import answering
 from pgdrag.model import Level
+from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.scratch import Scratch
+from pgdrag.servers.snapshot import Snapshot
 
 # The guardian takes a second; the machine may be busy with other tests.
 TIMEOUT_S = 60
@@ -251,19 +256,6 @@ def test_the_guardian_knows_the_password_that_is_nowhere_on_disk(server, tmp_pat
     assert wait_until(lambda: digest(server) == before, TIMEOUT_S)
 
 
-# Seconds from the first change on; more of them: make kills
-_DRAWN = random.Random(os.environ.get("SEED", ""))
-MOMENTS = [f"{_DRAWN.uniform(0, 0.5):.3f}" for _ in range(int(os.environ.get("KILLS", "3")))]
-
-
-@pytest.mark.parametrize("delay", MOMENTS)
-def test_killed_at_any_moment_everything_is_as_before(server, delay):
-    before = digest(server)
-    killed(server, "work_mem=7MB", "work_mem=8MB", "enable_seqscan=off", delay=delay)
-    assert wait_until(lambda: digest(server) == before, TIMEOUT_S)
-    assert wait_until(lambda: shown(server, "work_mem") == "5MB", TIMEOUT_S)
-
-
 def test_a_restart_puts_a_setting_in_force_and_takes_it_back(alone):
     cluster, command = alone
     before = digest(cluster)
@@ -328,3 +320,68 @@ def test_a_command_that_restarts_nothing_is_an_error_and_everything_is_undone(se
     with pytest.raises(ServerError, match="did not restart"):
         settings.apply({"max_locks_per_transaction": "80"})
     assert digest(server) == before
+
+
+# Seconds from the first change on; more of them: make kills
+_DRAWN = random.Random(os.environ.get("SEED", ""))
+_KILLS = os.environ.get("KILLS", "")
+MOMENTS = [f"{_DRAWN.uniform(0, 0.5):.3f}" for _ in range(int(_KILLS or 3))]
+RESTART_MOMENTS = [f"{_DRAWN.uniform(0, 1.5):.3f}" for _ in range(int(_KILLS or 2))]
+
+
+@pytest.fixture(scope="module")
+def undone_s() -> Iterator[list[float]]:
+    """How long it took to undo what a killed process had changed, which is told at the end."""
+    found: list[float] = []
+    yield found
+    if _KILLS and found:
+        median, longest = statistics.median(found), max(found)
+        print(
+            f"\n{len(found)} kills: undone after {median:.1f} s (median), {longest:.1f} s at most"
+        )
+
+
+@pytest.fixture(scope="module")
+def lone(
+    scratch: Scratch, binaries: Binaries, empty_snapshot: Snapshot
+) -> Iterator[tuple[Cluster, str]]:
+    """As `alone`, one for all moments: with the end of any other cluster it would end, too."""
+    with empty_snapshot.restore(scratch, binaries).cluster as cluster:
+        give_settings(cluster)
+        restart_command = started_alone(cluster)
+        yield cluster, restart_command
+        stopped_alone(cluster)
+
+
+def undone_after_s(undo: UndoJournal) -> float:
+    """Wait until what the killed process had changed is undone; return how long that took."""
+    began_s = time.monotonic()
+    place = undo.directory.with_name(f"{undo.directory.name}-of-the-killed")
+    assert wait_until(lambda: not UndoJournal.has_leftovers(place), TIMEOUT_S)
+    return time.monotonic() - began_s
+
+
+@pytest.mark.parametrize("delay", MOMENTS)
+def test_killed_at_any_moment_everything_is_as_before(server, delay, undo, undone_s):
+    before = digest(server)
+    killed(server, "work_mem=7MB", "work_mem=8MB", "enable_seqscan=off", delay=delay)
+    undone_s.append(undone_after_s(undo))
+    assert digest(server) == before
+    assert wait_until(lambda: shown(server, "work_mem") == "5MB", TIMEOUT_S)
+
+
+@pytest.mark.parametrize("delay", RESTART_MOMENTS)
+def test_killed_at_any_moment_of_a_restart_the_server_runs_with_its_own_settings(
+    lone, delay, undo, undone_s
+):
+    cluster, command = lone
+    before = digest(cluster)
+    values = ("max_locks_per_transaction=80", "max_locks_per_transaction=90")
+    killed(cluster, *values, command=command, delay=delay)
+    undone_s.append(undone_after_s(undo))
+    assert digest(cluster) == before
+    # A restart that had begun before the first change was in force may still be under way.
+    assert wait_until(lambda: _locks(cluster) == "64", TIMEOUT_S)
+    with cluster.connect() as connection:
+        waiting = connection.execute("SELECT name FROM pg_settings WHERE pending_restart")
+        assert waiting.fetchall() == []

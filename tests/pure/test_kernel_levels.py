@@ -175,7 +175,9 @@ def test_every_harmless_parameter_has_its_reason_and_is_documented():
 
 
 class Cluster:
-    """What these factors know of a cluster: nothing."""
+    """What these factors know of a cluster: where its data are."""
+
+    data_directory = Path("/")
 
 
 def test_several_values_and_several_files_are_written_and_put_back(kernel):

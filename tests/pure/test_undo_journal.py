@@ -544,13 +544,13 @@ def test_what_cannot_be_noted_on_disk_is_not_changed(
     with monkeypatch.context() as broken:
         broken.setattr(os, call, fail)
         with pytest.raises(StorageError, match="could not write the undo journal"):
-            factor.before_start(None, {"value": "10"})
+            factor.write(Path(), {"value": "10"})
     assert value.read_text() == "20\n"
     assert journal.path.read_bytes() == b""
     assert journal.steps() == []
-    factor.before_start(None, {"value": "10"})
+    factor.write(Path(), {"value": "10"})
     assert value.read_text() == "10\n"
-    factor.undo(None)
+    factor.take_back()
     assert value.read_text() == "20\n"
 
 
@@ -569,7 +569,7 @@ class WrittenFile(KernelFiles):
     def file_of(self, name, here):
         return self.path
 
-    def batches(self, cluster, levels):
+    def batches(self, data_directory, levels):
         yield Batch(tuple(Writing(name, value, (self.path,)) for name, value in levels.items()))
 
 

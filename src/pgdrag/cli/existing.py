@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 
-from pgdrag.cli.place import open_scratch
+from pgdrag.cli.place import open_scratch, stderr
 from pgdrag.cli.server_argument import named_server, require_consent
 from pgdrag.errors import UsageError
-from pgdrag.existing.permission import RESTART, Permission
+from pgdrag.existing.permission import RESTART, Permission, refuse_without_server
 from pgdrag.existing.runner import ExistingTrialRunner
+from pgdrag.existing.server_lock import wait_until_free
 from pgdrag.model import ExistingPlace
 from pgdrag.passwords import has_password_in_command
 
@@ -21,24 +23,29 @@ def open_existing(
     restart_command: str | None,
     *,
     postgres: str | None = None,
+    wait_s: float | None = None,
 ) -> ExistingTrialRunner | None:
     """Return what runs trials on the server that --dsn names, which is only read yet; None without --dsn.
 
+    Args:
+        wait_s: wait so long for another pgdrag that runs an experiment there; None: do not wait.
+
     Raises:
-        UsageError: options contradict each other, or the server cannot be understood.
+        UsageError: options contradict each other, the server cannot be understood, or another pgdrag runs an experiment there.
         ServerLost: it does not answer.
     """
     if dsn is None:
         if restart_command is not None:
             raise UsageError("--restart-command requires --dsn")
+        refuse_without_server(allowed)
         return None
     if postgres is not None:
         raise UsageError("--postgres cannot be combined with --dsn, which names a server that runs")
-    return _reached(dsn, allowed, restart_command)
+    return _reached(dsn, allowed, restart_command, wait_s)
 
 
 def _reached(
-    dsn: str, allowed: Collection[str], restart_command: str | None
+    dsn: str, allowed: Collection[str], restart_command: str | None, wait_s: float | None
 ) -> ExistingTrialRunner:
     if (RESTART in allowed) is not bool(restart_command):
         raise UsageError(
@@ -54,18 +61,25 @@ def _reached(
     # What a dead pgdrag changed there is undone before it is taken for the server's own.
     scratch = open_scratch()
     server = named_server(dsn, _EXAMPLE, is_for_driver=True, own_session="an experiment")
+    # What another one has set there is not the server's own either.
+    server = wait_until_free(server, wait_s or 0.0, partial(stderr().print, soft_wrap=True))
     permission = Permission(frozenset(allowed), restart_command or "")
     return ExistingTrialRunner.open(server, scratch, permission)
 
 
-def resumed(place: ExistingPlace, dsn: str | None, allowed: Collection[str]) -> ExistingTrialRunner:
+def resumed(
+    place: ExistingPlace, dsn: str | None, allowed: Collection[str], *, wait_s: float | None = None
+) -> ExistingTrialRunner:
     """Return what goes on with a run where it began: on the same server, and no other.
 
+    Args:
+        wait_s: as of `open_existing`.
+
     Raises:
-        UsageError: another server answers.
+        UsageError: another server answers, or another pgdrag runs an experiment there.
     """
     command = place.restart_command if RESTART in allowed else None
-    runner = _reached(dsn or place.conninfo, allowed, command)
+    runner = _reached(dsn or place.conninfo, allowed, command, wait_s)
     if runner.standing.system_identifier != place.system_identifier:
         raise UsageError(
             f"{runner.standing.server.name} is not the server that the run began on",

@@ -34,7 +34,7 @@ RunName = Annotated[str, typer.Argument(metavar="RUN", help='Run ID, a unique pr
 Scale = Annotated[str | None, typer.Option(metavar="NAME", help="Scale of the experiment (default: its first)")]  # fmt: skip
 Seed = Annotated[int | None, typer.Option(metavar="N", min=0, max=LARGEST_SEED, help="Seed for the order of trials and for transactions (default: random, and shown)")]  # fmt: skip
 Postgres = Annotated[str | None, typer.Option(metavar="WHICH", help="Installed major version such as 15, or a bin directory (default: the embedded 18)")]  # fmt: skip
-AllowChange = Annotated[list[str] | None, typer.Option("--allow-change", metavar="NAME", help="Allow the experiment to change this: a sysctl not known to be harmless, a disk by path, a mount point, or a setting that reaches beyond the server (see docs/reference/configurations.md); with --dsn: settings, role, restart, database, or a setting that others depend on; repeatable")]  # fmt: skip
+AllowChange = Annotated[list[str] | None, typer.Option("--allow-change", metavar="NAME", help="Allow the experiment to change this: a sysctl not known to be harmless, a disk by path, a mount point, or a setting that reaches beyond the server (see docs/reference/configurations.md); with --dsn: settings, role, restart, database, os, or a setting that others depend on; repeatable")]  # fmt: skip
 OnServer = Annotated[str | None, typer.Option("--dsn", metavar="DSN", help="Run on this existing server, which is only read and loaded unless --allow-change names what may change: a connection string, URI or database name")]  # fmt: skip
 RestartCommand = Annotated[str | None, typer.Option("--restart-command", metavar="COMMAND", help="With --dsn and --allow-change restart: the command that restarts the server, such as 'pg_ctlcluster 18 main restart'")]  # fmt: skip
 AllowRun = Annotated[bool, typer.Option("--allow-run", help="Allow the experiment to start the programs that it names (--dry-run lists them)")]  # fmt: skip
@@ -42,7 +42,7 @@ Remember = Annotated[bool, typer.Option("--remember", help="Remember this consen
 Profile = Annotated[bool, typer.Option("--profile", help="Profile the server's processors with perf and draw flame graphs")]  # fmt: skip
 Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the report to FILE (default: $PGDRAG_HOME/reports/RUN.html)")]  # fmt: skip
 WindowHtml = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write the report as HTML to FILE")]  # fmt: skip
-Wait = Annotated[float | None, typer.Option("--wait", parser=_waiting_s, metavar="[TIME]", help=f"Wait while another pgdrag measures on this machine, up to TIME such as 10min (without TIME: {WAIT})")]  # fmt: skip
+Wait = Annotated[float | None, typer.Option("--wait", parser=_waiting_s, metavar="[TIME]", help=f"Wait while another pgdrag measures on this machine, or runs an experiment on the server of --dsn, up to TIME such as 10min (without TIME: {WAIT})")]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would run, how long it takes and how much disk it needs, and run nothing")]  # fmt: skip
 Consent = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, even if others seem to use the server")]  # fmt: skip

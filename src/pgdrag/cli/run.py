@@ -96,7 +96,7 @@ def run(
             allow_run=allow_run,
             remember=remember,
         )
-    existing = open_existing(dsn, allowed, restart_command, postgres=postgres)
+    existing = open_existing(dsn, allowed, restart_command, postgres=postgres, wait_s=wait)
     if existing is not None:
         study = existing.adapted(study)
     runner = existing or open_runner(postgres, allowed)
@@ -183,7 +183,7 @@ def resume(
     place = record.study.place
     if place is None and dsn is not None:
         raise UsageError(f"run {run_id} ran on throw-away servers: --dsn does not apply to it")
-    existing = None if place is None else resumed(place, dsn, allowed)
+    existing = None if place is None else resumed(place, dsn, allowed, wait_s=wait)
     runner = existing or open_runner(wanted, allowed)
     _refuse_another_place(record, runner)
     if dry_run:

@@ -156,11 +156,13 @@ def resume_and_report(
 
 
 def _run_and_report(run_id: str, runner: Runner, *, html: Path | None, json: bool) -> int:
-    with showing_progress(stderr()) as listen:
-        record = run_experiment(run_id, runner, open_journal(), listen)
-    if isinstance(runner, ExistingTrialRunner):
-        for sentence in runner.undone:
-            stderr().print(sentence, soft_wrap=True)
+    try:
+        with showing_progress(stderr()) as listen:
+            record = run_experiment(run_id, runner, open_journal(), listen)
+    finally:
+        if isinstance(runner, ExistingTrialRunner):
+            for sentence in runner.undone:
+                stderr().print(sentence, soft_wrap=True)
     return report_run(record, html=html, json=json)
 
 

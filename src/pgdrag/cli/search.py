@@ -111,16 +111,15 @@ def search(
         command.settings,
         arm.treatment.of_kind("setting"),
         allowance(),
-        connections=under.load.connections,
+        connections=command.sessions(under.load.connections),
         goal="maximize" if maximize else "minimize",
         only=[name.strip() for name in settings.split(",")] if settings else (),
         is_reload_only=no_restart or not command.restarts,
         is_unsafe_allowed=allow_unsafe,
     )
-    space = _within_reach(space, command)
     if os:
-        command.refuse_on_existing("--os")
         space += os_space(arm.levels, command.runner.here)
+    space = _within_reach(space, command)
     if list_space:
         _print_space(space, json=options.json)
         return EXIT_DONE
@@ -133,8 +132,8 @@ def search(
         "redeployments": clusters,
         "seed": command.seed,
     }
-    limits = _limits(memory_ceiling, recovery_within)
-    return command.run(search_study(space, arm, under, parameters, limits))
+    study = search_study(space, arm, under, parameters, _limits(memory_ceiling, recovery_within))
+    return command.run(replace(study, notes=(*study.notes, *command.search_notes)))
 
 
 def _within_reach(space: SearchSpace, command: StudyCommand) -> SearchSpace:

@@ -57,7 +57,11 @@ class StudyCommand:
         seed = random.SystemRandom().getrandbits(31) if options.seed is None else options.seed
         allowed = options.allow_change or ()
         existing = open_existing(
-            options.dsn, allowed, options.restart_command, postgres=options.postgres
+            options.dsn,
+            allowed,
+            options.restart_command,
+            postgres=options.postgres,
+            wait_s=options.wait,
         )
         return cls(options, existing or open_runner(options.postgres, allowed), seed)
 
@@ -89,6 +93,30 @@ class StudyCommand:
         """Whether a trial may begin with a restart of the server."""
         runner = self.runner
         return not isinstance(runner, ExistingTrialRunner) or runner.permission.restarts
+
+    def sessions(self, connections: int) -> int:
+        """Return how many sessions may have what a treatment sets: on a server that exists also those of others.
+
+        Args:
+            connections: of the load.
+        """
+        runner = self.runner
+        if not isinstance(runner, ExistingTrialRunner) or runner.permission.by_role(
+            runner.standing
+        ):
+            return connections
+        return max(connections, int(runner.standing.in_force["max_connections"].value))
+
+    @property
+    def search_notes(self) -> tuple[str, ...]:
+        """What results of a search must say of the machine whose memory and processors bound its values."""
+        runner = self.runner
+        if not isinstance(runner, ExistingTrialRunner) or runner.standing.server.is_local:
+            return ()
+        return (
+            "Values that depend on memory and processors were chosen for the machine of the load: nothing tells what "
+            "the server's has.",
+        )
 
     def refuse_on_existing(self, option: str) -> None:
         """Refuse an option that only throw-away servers have.

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
@@ -169,16 +170,27 @@ class SystemSettings(AlteredSettings):
 
     Args:
         is_restarted: each `apply` restarts the server, by `restart_command`.
+        aside: has sessions that would be in the way of a restart step aside.
     """
 
     _place = FILE
 
     def __init__(
-        self, standing: Standing, restart_command: str = "", *, is_restarted: bool = False
+        self,
+        standing: Standing,
+        restart_command: str = "",
+        *,
+        is_restarted: bool = False,
+        aside: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         super().__init__(standing, restart_command)
-        self._is_restarted = is_restarted
+        self._is_restarted, self._aside = is_restarted, aside
         self.how = f"by ALTER SYSTEM and a {'restart' if is_restarted else 'reload'}"
+
+    def undo(self) -> RestoreResult | None:
+        """Give the server its own settings back, with a restart where only that puts them in force."""
+        with self._aside() if self._is_restarted else nullcontext():
+            return super().undo()
 
     def _read(self, connection: psycopg.Connection) -> _Written:
         return read_auto_conf(connection)
@@ -221,8 +233,11 @@ class SystemSettings(AlteredSettings):
             )
 
     def _restart(self) -> None:
-        if not self._is_restarted:
-            return
+        if self._is_restarted:
+            with self._aside():
+                self._restart_now()
+
+    def _restart_now(self) -> None:
         began = self._began()
         ran = run_restart(self._restart_command, timeout_s=RESTART_TIMEOUT_S)
 

@@ -53,7 +53,9 @@ class OwnDatabase:
             try:
                 with server.connect(application_name=change.session) as connection:
                     database = sql.Identifier(name)
-                    connection.execute(sql.SQL("CREATE DATABASE {}").format(database))
+                    # Not template1, in which others may be at work, or have made what the workload does not know.
+                    create = sql.SQL("CREATE DATABASE {} TEMPLATE template0")
+                    connection.execute(create.format(database))
                     comment = sql.SQL("COMMENT ON DATABASE {} IS {}")
                     connection.execute(comment.format(database, sql.Literal(change.mark)))
             except psycopg.Error as error:

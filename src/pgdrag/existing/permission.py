@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pgdrag.errors import UsageError
+from pgdrag.english import did_you_mean, listed
+from pgdrag.errors import SettingError, UsageError
+from pgdrag.existing.operating_system import host_problems
 from pgdrag.existing.standing import InForce, Standing
 from pgdrag.factors import Here, Phase, Problem, all_factors, is_of
+from pgdrag.factors.kernel_files import KernelFiles
 from pgdrag.findings.durability import loss_of
 from pgdrag.host.auto_conf import loads_nothing
 from pgdrag.model import Level
+from pgdrag.model.program import is_program
 from pgdrag.servers.channel import PLACE
 from pgdrag.servers.conf import fold
 from pgdrag.servers.settings import Setting
@@ -18,12 +22,14 @@ from pgdrag.servers.side_effects import REACHING
 from pgdrag.units import parse_bool
 
 SETTINGS, ROLE, RESTART, DATABASE = "settings", "role", "restart", "database"
+OS = "os"
 # What may change there, as `--allow-change` names it; any other name is a setting's.
 CLASSES: Mapping[str, str] = {
     SETTINGS: "settings of the server, or of the load's role where there is no ALTER SYSTEM, undone afterwards",
     ROLE: "settings of the load's role in its database alone, undone afterwards",
     RESTART: "the server is restarted, by --restart-command",
     DATABASE: "a database of pgdrag's own is made there, and dropped afterwards",
+    OS: "the operating system of this machine, if the server runs on it, undone afterwards",
 }
 # Beside those that reach beyond any server, and those with which data may be lost.
 _OTHERS_DEPEND_ON = frozenset(
@@ -97,14 +103,56 @@ def level_problems(
         own = [level for level in levels if level.kind == name]
         if kind.phase is Phase.WORKLOAD:
             found += kind().check(own, everything)
+        elif issubclass(kind, KernelFiles):
+            found += host_problems(kind, own, here, standing, is_allowed=OS in permission.allowed)
         elif kind.phase is not Phase.SETTINGS:
-            found += [_not_there(level, kind.summary) for level in own]
+            found += map(_not_there, own)
         else:
             mistakes = {problem.level: problem for problem in kind().check(own, everything)}
             found += mistakes.values()
             rest = [level for level in own if level not in mistakes]
             found += [x for level in rest if (x := _problem(level, standing, permission))]
     return found
+
+
+def refuse_meaningless_names(allowed: Iterable[str], standing: Standing) -> None:
+    """Refuse an `--allow-change` that would allow nothing on this server.
+
+    Raises:
+        UsageError: a name is neither one of `CLASSES` nor a setting, a kernel parameter or a path; or the operating
+            system is out of reach.
+    """
+    for name in allowed:
+        if name == OS and standing.elsewhere:
+            raise UsageError(
+                f"the operating system of {standing.server.name} is out of reach: {standing.elsewhere}",
+                hint=f"Run pgdrag on the server's own machine, as root, or omit --allow-change {OS}.",
+            )
+        # A name with points is a setting of an extension or a parameter of the kernel, one with slashes a disk.
+        if name in CLASSES or is_program(name) or "/" in name:
+            continue
+        try:
+            standing.settings.find(name)
+        except SettingError:
+            raise UsageError(
+                f'--allow-change "{name}" names nothing that can change on a server',
+                hint=did_you_mean(name, CLASSES)
+                or f"It takes {listed(tuple(CLASSES), 'or')}, or a setting's name.",
+            ) from None
+
+
+def refuse_without_server(allowed: Iterable[str]) -> None:
+    """Refuse an `--allow-change` that only a server of somebody's has a meaning for.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for name in allowed:
+        if name in CLASSES:
+            raise UsageError(
+                f"--allow-change {name} requires --dsn",
+                hint="On throw-away servers settings need no consent.",
+            )
 
 
 def refuse_unasked_changes(levels: Sequence[Level], server: str, permission: Permission) -> None:
@@ -128,11 +176,12 @@ def _lines(changes: Sequence[Level]) -> list[str]:
     return [f"  {level.name} = {level.shown}" for level in dict.fromkeys(changes)]
 
 
-def _not_there(level: Level, what: str) -> Problem:
+def _not_there(level: Level) -> Problem:
+    what = f"{level.kind} {level.name}"
     return Problem(
         level,
         False,
-        f"{level.name} is not changed on an existing server: {what}",
+        f"{what} is not changed on an existing server: it takes a server of pgdrag's own",
         "Omit --dsn to have it on a throw-away server.",
     )
 

@@ -11,6 +11,7 @@ from typing import Self
 from pgdrag.driver.connection_string import Server
 from pgdrag.driver.process import Driver, find_driver
 from pgdrag.driver.progress import TrialLog
+from pgdrag.english import listed
 from pgdrag.errors import ServerLost, UsageError
 from pgdrag.existing.altering import (
     COMES_BACK_S,
@@ -20,21 +21,25 @@ from pgdrag.existing.altering import (
     read_back,
 )
 from pgdrag.existing.datasets import Upkeep, require_dataset, upkeep_of
+from pgdrag.existing.operating_system import host_in_force, host_kinds, host_line
 from pgdrag.existing.own_database import OwnDatabase
 from pgdrag.existing.permission import (
     DATABASE,
     Permission,
     level_problems,
+    refuse_meaningless_names,
     refuse_unasked_changes,
 )
+from pgdrag.existing.server_lock import ServerLock
 from pgdrag.existing.standing import Standing, look_at
 from pgdrag.existing.trial import run_trial_there
 from pgdrag.factors import Here, Phase, Problem, is_of
 from pgdrag.factors.programs import refuse_without_consent
 from pgdrag.factors.treated_workload import workload_of
+from pgdrag.host.auto_conf import FILE
 from pgdrag.host.machine import this_host
 from pgdrag.host.process_alive import wait_until
-from pgdrag.host.undo import take_warnings
+from pgdrag.host.undo import UndoJournal, take_warnings
 from pgdrag.model import (
     Applied,
     ExistingPlace,
@@ -49,6 +54,7 @@ from pgdrag.model import (
 from pgdrag.model.events import Listener, PhaseStarted
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.servers.catalog import load_settings_catalog
+from pgdrag.servers.conf import fold
 from pgdrag.servers.scratch import Scratch
 from pgdrag.workloads import Workload
 
@@ -71,6 +77,7 @@ class ExistingTrialRunner:
     here: Here
     driver: Driver
     permission: Permission
+    _lock: ServerLock
     _settings: AlteredSettings | None = None
     _own: OwnDatabase | None = None
     _upkeep: Upkeep = field(default_factory=Upkeep)
@@ -85,13 +92,14 @@ class ExistingTrialRunner:
             ServerLost: it does not answer.
         """
         standing = look_at(server)
+        refuse_meaningless_names(permission.allowed, standing)
         here = Here(
             settings=standing.settings,
             newest_settings=load_settings_catalog(find_binaries(None), scratch),
-            scratch_root=scratch.root,
+            scratch_root=Path(standing.data_directory or scratch.root),
             allowed=permission.allowed,
         )
-        return cls(standing, here, Driver(find_driver()), permission)
+        return cls(standing, here, Driver(find_driver()), permission, ServerLock(server))
 
     @property
     def version(self) -> str:
@@ -130,16 +138,32 @@ class ExistingTrialRunner:
 
     def changes(self, study: Study) -> list[Level]:
         """Return what a study sets on the server."""
-        of_settings = [level for level in study.levels if is_of(Phase.SETTINGS, level.kind)]
-        refused = {problem.level for problem in self.check(of_settings)}
-        return [level for level in of_settings if level not in refused]
+        return self._possible([x for x in study.levels if is_of(Phase.SETTINGS, x.kind)])
+
+    def host_changes(self, study: Study) -> list[Level]:
+        """Return what a study sets of the operating system."""
+        kinds = host_kinds()
+        return self._possible([level for level in study.levels if level.kind in kinds])
+
+    def _possible(
+        self, levels: Sequence[Level], workload: WorkloadSpec | None = None
+    ) -> list[Level]:
+        refused = {problem.level for problem in self.check(levels, workload)}
+        return [level for level in levels if level not in refused]
 
     def change_lines(self, study: Study) -> tuple[str, ...]:
         """Return what a study sets on the server, a line for each setting: with its value there, and when it is in force."""
         values: dict[str, list[str]] = {}
         for level in self.changes(study):
             values.setdefault(level.name, []).append(level.shown)
-        return tuple(f"{name}: {self._now(name)} -> {', '.join(x)}" for name, x in values.items())
+        lines = [f"{name}: {self._now(name)} -> {', '.join(x)}" for name, x in values.items()]
+        return (*lines, *self._host_lines(study))
+
+    def _host_lines(self, study: Study) -> list[str]:
+        values: dict[tuple[str, str], list[Level]] = {}
+        for level in self.host_changes(study):
+            values.setdefault((level.kind, level.name), []).append(level)
+        return [host_line(x[0], [one.shown for one in x], self.here) for x in values.values()]
 
     def _now(self, name: str) -> str:
         setting = self.standing.settings.find(name)
@@ -204,6 +228,10 @@ class ExistingTrialRunner:
         """
         self.refuse(study)
         changes = self.changes(study)
+        self._lock.take()
+        self._refuse_stale(changes)
+        if self.host_changes(study):
+            UndoJournal.open()
         workload = workload_of(study.workload, study.rungs[0].treatment)
         refuse_without_consent(workload.programs(), self.here.allowed)
         if self.place.has_own_database and self._own is None:
@@ -262,6 +290,11 @@ class ExistingTrialRunner:
             found.append(
                 f"Settings were set {how}; what a treatment does not set has the server's own value."
             )
+        if self.host_changes(study):
+            found.append(
+                "Values of the operating system were changed while the server ran: memory that it had mapped before "
+                "was not affected; everything else on this machine was."
+            )
         if not server.is_local:
             found.append("The load came from another machine: latencies include the network.")
         if server.is_encrypted:
@@ -270,19 +303,35 @@ class ExistingTrialRunner:
 
     def run(self, trial: Trial, listen: Listener) -> Result:
         """Run one trial; whatever the treatment does to the server is an outcome, not an error."""
-        result = run_trial_there(trial, self, listen)
-        return replace(result, warnings=(*result.warnings, *take_warnings()))
+        levels = self._possible(trial.treatment.levels, trial.workload)
+        with host_in_force(self.standing.data_directory, levels) as shown:
+            result = run_trial_there(trial, self, listen)
+        return replace(
+            result,
+            applied=(*result.applied, *shown),
+            warnings=(*result.warnings, *take_warnings()),
+        )
 
     def apply(self, levels: Sequence[Level], log: TrialLog) -> list[Applied]:
         """Put settings in force, and return what the server has of them."""
         # After a crash under the trial before, the server is still recovering.
         wait_until(self._answers, COMES_BACK_S)
+        self.stay_alone()
         if self._settings is None:
             return []
         with log.phase("apply settings"):
             self._settings.apply({level.name: level.value for level in levels})
         there = replace(self.standing, server=self.server)
         return read_back(there, levels, how=self._settings.how)
+
+    def stay_alone(self) -> None:
+        """See that no other pgdrag works there.
+
+        Raises:
+            ServerError: one does, and what it changed may have been in force.
+            ServerLost: the server does not answer.
+        """
+        self._lock.keep()
 
     def keep_up(self, log: TrialLog) -> None:
         """Do what is done before each trial."""
@@ -298,6 +347,7 @@ class ExistingTrialRunner:
             own.drop() if own is not None else None,
         ]
         self.undone += [result.sentence for result in results if result is not None]
+        self._lock.give_up()
 
     def _answers(self) -> bool:
         try:
@@ -310,11 +360,24 @@ class ExistingTrialRunner:
         if self.permission.by_role(self.standing):
             return RoleSettings(self.standing, self.server.target)
         command, is_restarted = self.permission.restart_command, self._needs_restart(changes)
-        return SystemSettings(self.standing, command, is_restarted=is_restarted)
+        return SystemSettings(
+            self.standing, command, is_restarted=is_restarted, aside=self._lock.aside
+        )
 
     def _needs_restart(self, changes: Iterable[Level]) -> bool:
         find = self.standing.settings.find
         return any(find(level.name).context == "postmaster" for level in changes)
+
+    def _refuse_stale(self, changes: Sequence[Level]) -> None:
+        """Refuse to go on with what was seen of the server before nobody else could change it."""
+        was, now = self.standing, look_at(self.standing.server)
+        names = {fold(level.name) for level in changes}
+        differ = [x for x in sorted(names) if was.in_force.get(x) != now.in_force.get(x)]
+        if differ or (was.conf != now.conf and not self.permission.by_role(was)):
+            raise UsageError(
+                f"settings of {was.server.name} have changed since pgdrag looked at them ({listed(differ or [FILE])})",
+                hint="Run the command again.",
+            )
 
     def _require_dataset(self, workload: Workload) -> None:
         if workload.uses_dataset:

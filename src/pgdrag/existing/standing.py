@@ -79,6 +79,17 @@ class Standing:
     grants: frozenset[str] = frozenset()
     waiting: tuple[str, ...] = ()
 
+    @property
+    def elsewhere(self) -> str:
+        """Why this machine's operating system may not be the server's, as a clause; "": it is."""
+        if not self.server.is_local:
+            return f"the server is on another machine, {self.server.target.host}"
+        if not self.data_directory:
+            return (
+                "the server's data directory cannot be reached from here, so it may run elsewhere"
+            )
+        return ""
+
 
 def look_at(server: Server) -> Standing:
     """Return what a server says of itself; it is only read.

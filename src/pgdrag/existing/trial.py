@@ -61,6 +61,7 @@ def run_trial_there(trial: Trial, bench: ExistingTrialRunner, listen: Listener) 
             ):
                 measurement = load.measure()
             evidence = collecting.evidence(measurement)
+        bench.stay_alone()
         if _life(bench.server) != life:
             raise ServerLost("the server was restarted under the load")
         outcome, reason = ending(measurement, ())

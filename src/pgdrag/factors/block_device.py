@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from pgdrag.factors import Example, Here, Problem
 from pgdrag.factors._devices import Disk, disk_at, disk_under
@@ -25,9 +25,6 @@ from pgdrag.factors.kernel_files import (
 )
 from pgdrag.host.undo.written_value import shown_value
 from pgdrag.model import Applied, Level
-
-if TYPE_CHECKING:
-    from pgdrag.servers.cluster import Cluster
 
 SCHEDULER = "scheduler"
 # The kernel sets these anew with another scheduler.
@@ -87,9 +84,9 @@ class BlockDevice(KernelFiles):
         disk = disk_under(here.scratch_root)
         return None if isinstance(disk, str) else disk.files(name)[0]
 
-    def batches(self, cluster: Cluster, levels: Mapping[str, str]) -> Iterable[Batch]:
+    def batches(self, data_directory: Path, levels: Mapping[str, str]) -> Iterable[Batch]:
         """Return the scheduler first, since setting it resets others; these are restored after it."""
-        disk = disk_under(cluster.data_directory)
+        disk = disk_under(data_directory)
         assert not isinstance(disk, str), disk
         left = {name: Writing(name, value, disk.files(name)) for name, value in levels.items()}
         if SCHEDULER in left:
@@ -107,10 +104,10 @@ class BlockDevice(KernelFiles):
         for _, writing in sorted(left.items()):
             yield Batch((writing,))
 
-    def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
+    def shown(self, data_directory: Path, levels: Mapping[str, str]) -> list[Applied]:
         """Return what the kernel shows; of a volume, also at which disks."""
-        disk = disk_under(cluster.data_directory) if levels else ""
-        found = super().read_back(cluster, levels)
+        disk = disk_under(data_directory)
+        found = super().shown(data_directory, levels)
         if isinstance(disk, str) or not disk.below:
             return found
         return [replace(x, how=_place_words(x.level, disk)) for x in found]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from pgdrag.factors import Example, Here, Problem
 from pgdrag.factors.kernel_files import (
@@ -16,9 +16,6 @@ from pgdrag.factors.kernel_files import (
 )
 from pgdrag.host.undo.written_value import shown_value
 from pgdrag.model import Level
-
-if TYPE_CHECKING:
-    from pgdrag.servers.cluster import Cluster
 
 ROOT = Path("/sys/devices/system/cpu/cpufreq")
 _GOVERNOR = "scaling_governor"
@@ -65,7 +62,7 @@ class CpuGovernor(KernelFiles):
         """Return that of the first processor; others may differ."""
         return next(iter(_paths(name)), None)
 
-    def batches(self, cluster: Cluster, levels: Mapping[str, str]) -> Iterable[Batch]:
+    def batches(self, data_directory: Path, levels: Mapping[str, str]) -> Iterable[Batch]:
         """Return each level for all processors; a governor may have preferences of its own."""
         left = {name: Writing(name, value, _paths(name)) for name, value in levels.items()}
         if _GOVERNOR in left:

@@ -23,6 +23,7 @@ class HugePages(KernelFiles):
     """The kernel's pools of huge pages, one for each size; a server takes its own at its start."""
 
     name = "huge_pages"
+    not_while_running = "a server takes them at its start, and they go back only when it has ended"
     summary = 'huge pages kept ready: "hugepages-2048kB" = 300'
     examples: ClassVar[tuple[Example, ...]] = (
         Example(
@@ -52,7 +53,7 @@ class HugePages(KernelFiles):
         """Return the pool's size."""
         return ROOT / name / _FILE
 
-    def batches(self, cluster: Cluster, levels: Mapping[str, str]) -> Iterable[Batch]:
+    def batches(self, data_directory: Path, levels: Mapping[str, str]) -> Iterable[Batch]:
         """Return each pool by itself."""
         for name, value in sorted(levels.items()):
             yield Batch((Writing(name, value, (ROOT / name / _FILE,)),))

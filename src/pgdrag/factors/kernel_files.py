@@ -67,6 +67,8 @@ class KernelFiles(Factor):
     """A kind of factor whose levels are values in files of the kernel's."""
 
     changes_host: ClassVar[bool] = True
+    # Why a server that runs already cannot have these, as a clause; "": it can.
+    not_while_running: ClassVar[str] = ""
 
     def __init__(self) -> None:
         self._noted: list[NotedChange] = []
@@ -87,29 +89,38 @@ class KernelFiles(Factor):
         return None if path is None else _shown_or_none(path)
 
     @abstractmethod
-    def batches(self, cluster: Cluster, levels: Mapping[str, str]) -> Iterable[Batch]:
-        """Return what to write, in order."""
+    def batches(self, data_directory: Path, levels: Mapping[str, str]) -> Iterable[Batch]:
+        """Return what to write for a server whose data are there, in order."""
 
     def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
         """Write the values, each noted first."""
-        if not levels:
-            return
-        journal = UndoJournal.open()
-        for batch in self.batches(cluster, levels):
-            self._apply(batch, journal)
+        if levels:
+            self.write(cluster.data_directory, levels)
 
     def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
         """Return what the kernel shows, and what it showed before."""
-        if not levels:
-            return []
-        return [
-            self._applied(writing)
-            for batch in self.batches(cluster, levels)
-            for writing in batch.writings
-        ]
+        return self.shown(cluster.data_directory, levels) if levels else []
 
     def undo(self, cluster: Cluster) -> None:
         """Restore the values, newest first; those that someone else has changed since are left, with a warning."""
+        self.take_back()
+
+    def write(self, data_directory: Path, levels: Mapping[str, str]) -> None:
+        """Write the values for a server whose data are there, each noted first."""
+        journal = UndoJournal.open()
+        for batch in self.batches(data_directory, levels):
+            self._apply(batch, journal)
+
+    def shown(self, data_directory: Path, levels: Mapping[str, str]) -> list[Applied]:
+        """Return what the kernel shows, and what it showed before."""
+        return [
+            self._applied(writing)
+            for batch in self.batches(data_directory, levels)
+            for writing in batch.writings
+        ]
+
+    def take_back(self) -> None:
+        """Restore the values, newest first."""
         if not self._noted:
             return
         journal = UndoJournal.open()

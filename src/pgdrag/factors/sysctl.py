@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from pgdrag.factors import Example, Here, Problem
 from pgdrag.factors.kernel_files import (
@@ -17,9 +17,6 @@ from pgdrag.factors.kernel_files import (
 )
 from pgdrag.host.undo.written_value import shown_value
 from pgdrag.model import Level
-
-if TYPE_CHECKING:
-    from pgdrag.servers.cluster import Cluster
 
 ROOT = Path("/proc/sys")
 
@@ -122,7 +119,7 @@ class Sysctl(KernelFiles):
         """Return its file below /proc/sys."""
         return path_of(name)
 
-    def batches(self, cluster: Cluster, levels: Mapping[str, str]) -> Iterable[Batch]:
+    def batches(self, data_directory: Path, levels: Mapping[str, str]) -> Iterable[Batch]:
         """Return each parameter by itself, but the two of a pair that exclude each other together."""
         left = {name: Writing(name, value, (_path(name),)) for name, value in levels.items()}
         for pair in _EITHER:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from pgdrag.factors import Example, Here, Problem
 from pgdrag.factors.kernel_files import (
@@ -18,9 +18,6 @@ from pgdrag.factors.kernel_files import (
 )
 from pgdrag.host.undo.written_value import shown_value
 from pgdrag.model import Level
-
-if TYPE_CHECKING:
-    from pgdrag.servers.cluster import Cluster
 
 ROOT = Path("/sys/kernel/mm/transparent_hugepage")
 RESERVE = Path("/proc/sys/vm/min_free_kbytes")
@@ -75,7 +72,7 @@ class TransparentHugepage(KernelFiles):
         """Return the switch."""
         return ROOT / name
 
-    def batches(self, cluster: Cluster, levels: Mapping[str, str]) -> Iterable[Batch]:
+    def batches(self, data_directory: Path, levels: Mapping[str, str]) -> Iterable[Batch]:
         """Return each by itself; switching huge pages on or off makes the kernel reserve memory again."""
         for name, value in sorted(levels.items()):
             path = ROOT / name

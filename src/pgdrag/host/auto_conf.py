@@ -62,6 +62,13 @@ class AutoConf:
             self.values[name] = _DOUBLED.sub(lambda found: found[0][0], match[2])
         self.is_plain = is_plain
 
+    def __eq__(self, other: object) -> bool:
+        """Whether another file has the same bytes."""
+        return isinstance(other, AutoConf) and self.content == other.content
+
+    def __hash__(self) -> int:
+        return hash(self.content)
+
     def value(self, name: str) -> str | None:
         """Return a setting's value, of a name in any case; None: it is not there."""
         known = same_name(self.values, name)

@@ -51,6 +51,7 @@ class Design(ABC):
 
     Attributes:
         replicates: how often the study wants each treatment; blocks that do not say otherwise are run so often.
+        has_fresh_servers: each trial has a server of its own; False: all have the same one, which goes on.
 
     Args:
         rungs: the experiment's named treatments; the first is the baseline. A design over the
@@ -65,6 +66,7 @@ class Design(ABC):
     noun: ClassVar[str] = "treatment"
 
     replicates: int = 1
+    has_fresh_servers: bool = True
 
     def __init__(self, rungs: Sequence[Rung], parameters: DesignParameters) -> None:
         assert rungs, "a design needs a baseline"
@@ -151,6 +153,7 @@ def make_design(study: Study) -> Design:
     """Return the study's design, from its name and parameters."""
     design = all_designs()[study.design](study.rungs, study.design_parameters)
     design.replicates = study.replicates
+    design.has_fresh_servers = study.place is None
     return design
 
 

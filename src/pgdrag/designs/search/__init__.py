@@ -14,6 +14,7 @@ from pgdrag.designs.search.objectives import OBJECTIVES
 from pgdrag.designs.search.parameters import Dimension, SearchParameters
 from pgdrag.designs.search.procedure import Observed, Procedure, Request
 from pgdrag.designs.search.space import Point, Space
+from pgdrag.english import counted
 from pgdrag.errors import UsageError
 from pgdrag.model import (
     Block,
@@ -105,7 +106,7 @@ class Search(Design):
         """Say in which order trials come."""
         return (
             f"Up to {self.parameters.max_trials} short trials explore {len(self.space.dimensions)} settings; the best "
-            f"compete; then {self.parameters.redeployments} fresh clusters prove what was found."
+            f"compete; then {counted(self.parameters.redeployments, self._unit)} prove what was found."
         )
 
     def so_far(self, results: Sequence[Result]) -> str:
@@ -161,7 +162,12 @@ class Search(Design):
             one for one in in_order if not one.trial.is_brief and self._point(one.trial) == found
         ]
         limits = kept_limits(of_found, self.parameters.limits)
-        return find(self.procedure, self.objectives, times_s, limits)
+        return find(self.procedure, self.objectives, times_s, limits, proof_unit=self._unit)
+
+    @property
+    def _unit(self) -> str:
+        """What each trial of the proof is: a server that exists is never a fresh one."""
+        return "fresh cluster" if self.has_fresh_servers else "full-length trial"
 
     def _point(self, trial: Trial) -> Point | str:
         """Return what was tried; a rival is one in the proof alone, also where it is a point of the space itself."""

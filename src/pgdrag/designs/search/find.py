@@ -46,12 +46,15 @@ def find(
     objectives: Sequence[Objective],
     times_s: Sequence[float],
     limits: Sequence[LimitFinding],
+    *,
+    proof_unit: str,
 ) -> SearchFinding:
     """Return what is known so far.
 
     Args:
         times_s: by trial, the seconds from the begin of the run to its end.
         limits: what the found configuration needed on fresh clusters.
+        proof_unit: what each trial of the proof is: "fresh cluster".
     """
     space, history, main = procedure.space, procedure.history, procedure.main
     goal = procedure.parameters.goal
@@ -66,6 +69,7 @@ def find(
         objective=listed([one.words for one in objectives]),
         better=better,
         worse=worse,
+        proof_unit=proof_unit,
         stage=procedure.stage,
         trials=len(brief),
         budget=procedure.parameters.max_trials,

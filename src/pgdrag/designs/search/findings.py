@@ -150,6 +150,7 @@ class SearchFinding(DesignFinding):
         goal: to maximize is to be fast, to minimize to be slow.
         objective: in words; of several, all of them.
         better, worse: what a configuration is that gains 1.2 times, or loses as much: "1.2× faster".
+        proof_unit: what each trial of the proof is: "fresh cluster"; on a server that exists "full-length trial".
         stage: how far the search is.
         trials, failed: short trials of the exploration, and all trials that did not run.
         budget: short trials that it may explore with.
@@ -174,6 +175,7 @@ class SearchFinding(DesignFinding):
     objective: str
     better: str
     worse: str
+    proof_unit: str
     stage: Stage
     trials: int
     budget: int

@@ -58,7 +58,7 @@ def front_figure(found: SearchFinding) -> Figure:
     whole = round(bottom + _AXIS + _TITLE)
     chart = svg.picture("search-front", title, text.replace("\n", "; "), whole, parts)
     caption = (
-        "Each configuration on fresh clusters with its 95 % intervals; filled where nothing is better in both. A small "
+        f"Each configuration by {found.proof_unit}s with its 95 % intervals; filled where nothing is better in both. A small "
         "dot is one short trial. Logarithmic scales."
     )
     return Figure(chart, caption, text)

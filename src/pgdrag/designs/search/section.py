@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pgdrag.designs.search.findings import DimensionFinding, LineFinding, SearchFinding
 from pgdrag.designs.search.front_picture import front_figure
-from pgdrag.designs.search.words import front_lines, gain_words
+from pgdrag.designs.search.words import front_lines, gain_words, proof_words
 from pgdrag.english import counted
 from pgdrag.findings.values import Findings, Interval
 from pgdrag.report.cells import NOTHING
@@ -104,19 +104,22 @@ def _proof(found: SearchFinding) -> list[Block]:
         Row(name, aside, _words(found, gain), found=gain)
         for name, aside, gain in (
             ("claimed", "by the short trials of the search", found.claimed),
-            ("proved", f"on {counted(len(found.redeployments), 'fresh cluster')}", found.proved),
+            ("proved", proof_words(found), found.proved),
             *(
                 (f"{counted(len(few.lines), 'change')} of it", f"to beat {few.rival}", few.gain)
                 for few in found.fewest
             ),
-            *((rival.name, "on the same clusters", rival.gain) for rival in found.rivals),
+            *(
+                (rival.name, f"by the same {found.proof_unit}s", rival.gain)
+                for rival in found.rivals
+            ),
         )
         if gain is not None
     ]
     if not rows:
         return []
     caption = (
-        f"How many times {found.better} than the baseline, with 95 % intervals; a dot is one fresh cluster. "
+        f"How many times {found.better} than the baseline, with 95 % intervals; a dot is one {found.proof_unit}. "
         "Logarithmic scale."
     )
     return [
@@ -145,7 +148,7 @@ def _front(found: SearchFinding) -> list[Block]:
     blocks: list[Block] = [
         Heading("What each configuration brings"),
         Table(
-            "Gain over the baseline in each objective, on fresh clusters",
+            f"Gain over the baseline in each objective, by {found.proof_unit}s",
             header("Configuration", *objectives, ""),
             rows,
         ),

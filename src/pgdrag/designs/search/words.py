@@ -33,12 +33,10 @@ def answer(found: SearchFinding) -> str:
     if found.proved is None:
         if found.claimed is None:
             return f"No answer yet: {found.stage}."
-        return f"By short trials {gain_words(found, found.claimed)} with {settings}; not proved on fresh clusters yet."
+        return f"By short trials {gain_words(found, found.claimed)} with {settings}; not proved by {found.proof_unit}s yet."
     proof = gain_words(found, found.proved).replace(" (", " (95 % CI ", 1)
     whole = "All together " if found.front else ""
-    text = (
-        f"{whole}{proof} with {settings}, on {counted(len(found.redeployments), 'fresh cluster')}."
-    )
+    text = f"{whole}{proof} with {settings}, {proof_words(found)}."
     for rival in found.rivals:
         text += f" Against {rival.name}: {gain_words(found, rival.beaten_by)}."
     for few in found.fewest:
@@ -50,6 +48,11 @@ def answer(found: SearchFinding) -> str:
         needs = listed([f"{one.label} {one.highest} of {one.limit} at most" for one in kept])
         text += f" Within the limits: {needs}."
     return " ".join((text, *_front_words(found)))
+
+
+def proof_words(found: SearchFinding) -> str:
+    """Return by what the gain was proved: "by 10 fresh clusters"."""
+    return f"by {counted(len(found.redeployments), found.proof_unit)}"
 
 
 def _front_words(found: SearchFinding) -> Iterator[str]:
@@ -97,13 +100,13 @@ def warnings(found: SearchFinding) -> Iterator[str]:
         claim, proof = found.claimed, found.proved
         if proof.high < claim.low or proof.low > claim.high:
             yield (
-                f"the short trials claimed {gain_words(found, claim)}, and the fresh clusters show "
+                f"the short trials claimed {gain_words(found, claim)}, and the {found.proof_unit}s show "
                 f"{gain_words(found, proof)}: longer trials see what short ones do not, such as checkpoints"
             )
     for one in found.limits:
         if not one.is_kept:
             yield (
-                f"on fresh clusters the configuration exceeds a limit: {one.label} {one.highest}, and {one.limit} is "
+                f"in {found.proof_unit}s the configuration exceeds a limit: {one.label} {one.highest}, and {one.limit} is "
                 "the most it may have; longer trials need more than the short ones of the search"
             )
     if found.failed:
@@ -128,13 +131,13 @@ def configuration(found: SearchFinding, kinds: Mapping[str, str]) -> FoundConfig
     header = [found.answer]
     if found.claimed is not None and found.proved is not None:
         header.append(
-            f"The search claimed {gain_words(found, found.claimed)}; fresh clusters proved "
+            f"The search claimed {gain_words(found, found.claimed)}; {found.proof_unit}s proved "
             f"{gain_words(found, found.proved)}."
         )
     if found.redeployments:
         low, high = min(found.redeployments), max(found.redeployments)
         header.append(
-            f"By cluster: {format_ratio(low)} to {format_ratio(high)}, median {format_ratio(median(found.redeployments))}."
+            f"By {found.proof_unit}: {format_ratio(low)} to {format_ratio(high)}, median {format_ratio(median(found.redeployments))}."
         )
     of_main = {one.name: one.value for one in found.lines}
     for front in found.front:
