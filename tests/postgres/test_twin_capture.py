@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from commands import dsn, heard, start
+from commands import dsn, heard, outcome, start
 
 from in_process import pgdrag
 from pgdrag.capture.original_values import original_values
@@ -19,7 +20,7 @@ from pgdrag.capture.twin import WATCHING, CaptureProgress, TwinCapture
 from pgdrag.driver.connection_string import reach
 from pgdrag.host.process_alive import wait_until
 from pgdrag.servers.cluster import Cluster
-from pgdrag.twins import Twin, twin_bytes
+from pgdrag.twins import Twin, read_twin, twin_bytes
 from pgdrag.twins.ddl import after_rows, before_rows
 from pgdrag.twins.file import document_text, parse_twin
 from pgdrag.twins.leaks import scan
@@ -94,7 +95,7 @@ def run_statements(cluster: Cluster) -> None:
         assert wait_until(lambda: connection.execute(counted).fetchall() == [(before + 1,)], 20)
 
 
-def captured(cluster: Cluster, role: str = WATCHER, *, for_s: float = 1.0) -> Twin:
+def captured(cluster: Cluster, role: str = WATCHER, *, for_s: float = 0.5) -> Twin:
     """Capture while a client runs each statement."""
     has_run = False
 
@@ -300,6 +301,17 @@ def test_nothing_stays_on_the_server_after_kill_9(shop: Cluster, tmp_path: Path)
         assert wait_until(lambda: connection.execute(sessions).fetchall() == [(0,)], 20)
         assert connection.execute(objects).fetchall() == before
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_ends_the_window_and_keeps_what_was_seen(shop: Cluster, tmp_path: Path) -> None:
+    file = tmp_path / "x.twin"
+    process = start("capture", "twin", dsn(shop, WATCHER), "-o", file, "--for", "10min")
+    heard(process, "left")
+    process.send_signal(signal.SIGINT)
+    status, _, err = outcome(process)
+    assert status == 130
+    assert "ended early" in err
+    assert 0 < read_twin(file).workload.window_s < 300
 
 
 def test_the_commands_write_show_and_search_a_twin(shop: Cluster, tmp_path: Path) -> None:

@@ -311,7 +311,11 @@ def _refusals(name: str) -> Iterator[None]:
     try:
         yield
     except Unseen as unseen:
-        raise ServerError(f"could not capture {name}: {unseen.reason}") from unseen
+        hint = "A table is locked, by ALTER TABLE for instance: try again when that has ended."
+        is_locked = "lock timeout" in unseen.reason
+        raise ServerError(
+            f"could not capture {name}: {unseen.reason}", hint=hint if is_locked else None
+        ) from unseen
 
 
 def _cpu_s(existing: ExistingServer, observer: Observer) -> float | None:
