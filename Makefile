@@ -10,6 +10,7 @@
 #   make existing  run every procedure on existing servers of PostgreSQL 14 and 18, and compare their settings: ten minutes
 #   make torture   kill experiments that change the operating system, ROUNDS times (20), as root: a quarter of an hour
 #   make doctor    see whether pgdrag doctor names what was done to a server: a quarter of an hour
+#   make plans     see whether the plans of a twin without rows are those of the original: five minutes
 #   make aa        compare a server with itself, twenty times: half an hour
 #   make lint      formatters, linters, type checker, layers
 #   make docs      write again what is generated in docs/reference
@@ -22,7 +23,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*.egg-info/*' | sed 's/ /\\ /g')
 
-.PHONY: claims studies run test test-contained bench simulate doctor aa torture kills existing lint format docs clean update-goldens
+.PHONY: claims studies run test test-contained bench simulate doctor plans aa torture kills existing lint format docs clean update-goldens
 
 run: $(VENV)/installed
 	$(BIN)/pgdrag run slow-42k --scale demo
@@ -62,6 +63,10 @@ simulate: $(VENV)/installed
 # Options go into DOCTOR, as in: make doctor DOCTOR='--which sick --only lock'
 doctor: $(VENV)/installed
 	$(BIN)/python -m benchmarks.doctor $(DOCTOR)
+
+# Options go into PLANS, as in: make plans PLANS='--only shop --postgres 15'
+plans: $(VENV)/installed
+	$(BIN)/python -m benchmarks.plan_fidelity $(PLANS)
 
 # Options go into AA, as in: make aa AA='--runs 5 --max-pairs 8 -- --warehouses 2'
 aa: $(VENV)/installed

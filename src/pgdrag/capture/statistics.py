@@ -8,6 +8,7 @@ from typing import LiteralString
 
 from pgdrag.capture.schema import OURS
 from pgdrag.collectors import Observer, Unseen, attempt
+from pgdrag.planning.btree_heights import btree_heights
 from pgdrag.twins.model import Relation, RelationKind
 
 _FROZEN_SINCE, _NEW_PAGE_SINCE = 180000, 160000
@@ -129,11 +130,13 @@ def read_relations(observer: Observer, before: _Counters, after: _Counters) -> t
     rows = attempt(lambda: observer.table(sql))
     if isinstance(rows, Unseen):
         rows = observer.table(_without_sizes(sql))
+    heights = btree_heights(observer.connection)
     found = []
     for row in rows:
         oid, kind = row.pop("oid"), _KINDS[row.pop("kind")]
         moved = _growth(before.get(oid, {}), after.get(oid, {}))
-        found.append(Relation(**row, kind=kind, moved=moved))
+        height = heights.get((row["schema"], row["name"]))
+        found.append(Relation(**row, kind=kind, height=height, moved=moved))
     return tuple(found)
 
 

@@ -1,0 +1,1 @@
+"""Are the plans of a twin without rows those of the original?"""
