@@ -115,7 +115,7 @@ def test_a_standby_is_refused(cluster, script):
     finally:
         standby.remove()
     assert status == 2
-    assert "is a standby, on which nothing can be written" in err
+    assert "is a standby, where nothing can be written" in err
 
 
 def test_changes_of_others_that_are_not_loaded_are_not_put_in_force(cluster, script):

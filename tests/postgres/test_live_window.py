@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from commands import dsn
@@ -12,7 +13,8 @@ from psycopg import Connection
 
 from pgdrag.collectors import Unseen
 from pgdrag.driver.connection_string import Server, reach
-from pgdrag.errors import ServerError, ServerLost
+from pgdrag.driver.pooler import Pooler
+from pgdrag.errors import ServerLost, UsageError
 from pgdrag.live.server import APPLICATION_NAME, ExistingServer
 from pgdrag.live.window import Gap, LiveObserver, observe_window
 from pgdrag.model.live import Blocker, LiveWindow, TableUse
@@ -158,14 +160,14 @@ def test_without_its_host_the_server_is_seen_by_its_views_alone(
         assert "the server does not run on this host" in found.by_name[name].missing
 
 
-def test_a_pooler_is_refused(
-    running: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch
+def test_a_pooler_is_refused_even_where_its_sessions_are_given_out_in_turn(
+    running: Callable[..., Cluster],
 ) -> None:
     server = reached(running())
     with server.connect() as connection:
-        monkeypatch.setattr("psycopg.ConnectionInfo.backend_pid", property(lambda _: 1))
-        with pytest.raises(ServerError, match="is reached through a connection pooler"):
-            ExistingServer(server, connection)
+        pooled = replace(server, pooler=Pooler("session", keeps_prepared=True))
+        with pytest.raises(UsageError, match="there is a pooler in session mode before"):
+            ExistingServer(pooled, connection)
 
 
 def test_a_log_that_cannot_be_read_has_its_reason(running: Callable[..., Cluster]) -> None:

@@ -98,7 +98,7 @@ def test_prepared_statements_are_refused_where_a_pooler_loses_them(pooled: str) 
 @only("transaction")
 @pytest.mark.parametrize(
     "command",
-    [("horizon", "show"), ("horizon", "hold", "--yes"), ("capture", "horizon", "--for", "3s"), ("doctor", "--for", "1s"), ("bench", "-i"), ("tpcc", "load", "--warehouses", "1"), ("tpcc", "check")],
+    [("horizon", "show"), ("horizon", "hold", "--yes"), ("capture", "horizon", "--for", "3s"), ("doctor", "--for", "1s"), ("bench", "-i"), ("tpcc", "load", "--warehouses", "1"), ("tpcc", "check"), ("compare", "default", "work_mem=8MB", "--dsn")],
     ids=" ".join,
 )  # fmt: skip
 def test_what_needs_a_session_of_its_own_is_refused(
@@ -116,6 +116,20 @@ def test_what_needs_a_session_of_its_own_is_refused(
 def test_a_pooler_in_session_mode_gives_each_client_a_session(pooled: str) -> None:
     status, _, err = pgdrag("horizon", "show", pooled)
     assert status == 0, err
+
+
+@only("session")
+@pytest.mark.parametrize(
+    "command",
+    [("doctor", "--for", "1s"), ("compare", "default", "work_mem=8MB", "--dsn")],
+    ids=lambda command: command[0],
+)
+def test_a_session_that_others_had_before_is_refused_where_settings_matter(
+    pooled: str, command: tuple[str, ...]
+) -> None:
+    status, out, err = pgdrag(*command, pooled)
+    assert (status, out) == (2, "")
+    assert "needs a session of its own, and there is a pooler in session mode" in err
 
 
 @only("statement")

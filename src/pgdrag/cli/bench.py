@@ -67,7 +67,8 @@ def bench(
     --throw-away, create a server with the tables for this run.
     """
     from pgdrag.cli.driving import report_window
-    from pgdrag.cli.server_argument import refuse_standby, require_consent
+    from pgdrag.cli.server_argument import require_consent
+    from pgdrag.driver.connection_string import refuse_standby
     from pgdrag.workloads.scripts import BUILTINS
 
     if "list" in (scripts.builtin or ()):
@@ -205,7 +206,7 @@ class _Window:
 
     def refuse(self, there: Server) -> None:
         """Refuse scripts that cannot run on a server, and a mode of statements that does not get through to it."""
-        from pgdrag.cli.server_argument import refuse_standby
+        from pgdrag.driver.connection_string import refuse_standby
         from pgdrag.driver.pooler import sendable
 
         for script in self.scripts:

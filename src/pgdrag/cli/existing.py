@@ -60,7 +60,7 @@ def _reached(
         )
     # What a dead pgdrag changed there is undone before it is taken for the server's own.
     scratch = open_scratch()
-    server = named_server(dsn, _EXAMPLE, is_for_driver=True, own_session="an experiment")
+    server = named_server(dsn, _EXAMPLE, is_for_driver=True)
     # What another one has set there is not the server's own either.
     server = wait_until_free(server, wait_s or 0.0, partial(stderr().print, soft_wrap=True))
     permission = Permission(frozenset(allowed), restart_command or "")

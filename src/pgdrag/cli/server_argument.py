@@ -54,22 +54,6 @@ def named_server(
     return server
 
 
-def refuse_standby(server: Server, purpose: str, hint: str = "Name its primary.") -> None:
-    """Refuse what writes, on a server where nothing can be written.
-
-    Args:
-        purpose: what would write: "tpcc run".
-
-    Raises:
-        UsageError: the server is a standby.
-    """
-    if server.is_standby:
-        raise UsageError(
-            f"{purpose} writes, and {server.name} is a standby, where nothing can be written",
-            hint=hint,
-        )
-
-
 def require_consent(server: Server, purpose: str, *, is_given: bool, risk: str = "") -> None:
     """Ask before writing to a server that others seem to use, or where that is a risk anyway.
 

@@ -17,7 +17,7 @@ from pgdrag.cli.place import refuse_unwritable, stderr
 from pgdrag.cli.plan import difference_lines, print_plan, trials_words
 from pgdrag.cli.running import Runner, begin_and_report, open_runner, planned
 from pgdrag.errors import EXIT_DONE, UsageError
-from pgdrag.existing.datasets import kinds_there, size_there
+from pgdrag.existing.datasets import require_kinds, size_there
 from pgdrag.existing.runner import ExistingTrialRunner
 from pgdrag.experiment import load_experiment
 from pgdrag.experiment.arms import Arm, one_workload, read_arm
@@ -239,14 +239,7 @@ def _of_dataset_there(options: StudyOptions, runner: ExistingTrialRunner) -> Stu
     kinds, server = all_workloads(), runner.standing.server
     kind = options.workload and _kind_of(options)
     if kind is None and not _given(options):
-        there = kinds_there(server)
-        if not there:
-            names = " or ".join(sorted(x for x in kinds if kinds[x].tables))
-            raise UsageError(
-                f"{server.name} has no dataset of {names}",
-                hint="Name the database that has one, run scripts of your own with -f, or let pgdrag make a database "
-                "with --allow-change database; it is dropped afterwards.",
-            )
+        there = require_kinds(server)
         kind = DEFAULT_WORKLOAD if DEFAULT_WORKLOAD in there else there[0]
     options = replace(options, workload=kind or _kind_of(options))
     found = kinds[str(options.workload)]

@@ -89,7 +89,8 @@ def load(
     from pgdrag.bench import drop_tables
     from pgdrag.cli.driving import load_tables
     from pgdrag.cli.place import stderr
-    from pgdrag.cli.server_argument import named_server, refuse_standby, require_consent
+    from pgdrag.cli.server_argument import named_server, require_consent
+    from pgdrag.driver.connection_string import refuse_standby
     from pgdrag.existing.datasets import existing_tables
     from pgdrag.workloads.tpcc import Tpcc
 
@@ -221,7 +222,8 @@ def run(
     from pgdrag.bench import refuse_shared_isolation, run_load, tpcc_warehouses
     from pgdrag.cli.driving import report_window, showing_run
     from pgdrag.cli.place import measuring, stderr
-    from pgdrag.cli.server_argument import named_server, refuse_standby, require_consent
+    from pgdrag.cli.server_argument import named_server, require_consent
+    from pgdrag.driver.connection_string import refuse_standby
     from pgdrag.driver.pooler import sendable
     from pgdrag.model import WorkloadSpec
     from pgdrag.workloads.tpcc import Tpcc

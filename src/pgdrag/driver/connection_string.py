@@ -155,6 +155,22 @@ class Server:
         return connection
 
 
+def refuse_standby(server: Server, purpose: str, hint: str = "Name its primary.") -> None:
+    """Refuse what writes, on a server where nothing can be written.
+
+    Args:
+        purpose: what would write: "tpcc run".
+
+    Raises:
+        UsageError: the server is a standby.
+    """
+    if server.is_standby:
+        raise UsageError(
+            f"{purpose} writes, and {server.name} is a standby, where nothing can be written",
+            hint=hint,
+        )
+
+
 def names_a_server(
     dsn: str | None, overrides: Mapping[str, object], environment: Mapping[str, str] = os.environ
 ) -> bool:

@@ -49,19 +49,24 @@ class Pooler:
         return f"a pooler in {self.mode} mode"
 
 
-def refuse_shared_sessions(pooler: Pooler | None, purpose: str) -> None:
-    """Refuse what needs a session of its own: behind most poolers its settings would be other clients', too.
+def refuse_shared_sessions(
+    pooler: Pooler | None, purpose: str, *, even_in_turn: bool = False
+) -> None:
+    """Refuse what needs a session of its own.
 
     Args:
         purpose: what needs it: "horizon show".
+        even_in_turn: also where clients get a session one after the other (session mode): such a session may be older
+            than a change of settings.
 
     Raises:
         UsageError: server sessions are shared.
     """
-    if pooler is not None and pooler.mode != "session":
+    if pooler is not None and (even_in_turn or pooler.mode != "session"):
         raise UsageError(
             f"{purpose} needs a session of its own, and there is {pooler.name} before the server",
-            detail="What it sets for its session would be in force for other clients of the pooler, too.",
+            detail="A pooler gives the same session to several clients: what one sets there is in force for others, and "
+            "a change of settings may not reach it.",
             hint="Name the server itself.",
         )
 

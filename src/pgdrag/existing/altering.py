@@ -19,6 +19,7 @@ from psycopg import sql
 from pgdrag.driver.process import Target
 from pgdrag.english import listed
 from pgdrag.errors import ServerDidNotStart, ServerError, ServerLost, SettingError
+from pgdrag.existing.refusals import refusals_told
 from pgdrag.existing.standing import Standing
 from pgdrag.host.auto_conf import FILE, same_text, set_statement
 from pgdrag.host.interrupts import uninterrupted
@@ -33,7 +34,7 @@ from pgdrag.host.undo.altered_system import (
     read_auto_conf,
     waiting_for_restart,
 )
-from pgdrag.host.undo.reaching import firm_options, reload, words_of
+from pgdrag.host.undo.reaching import firm_options, reload
 from pgdrag.model import Applied, Level
 from pgdrag.servers.conf import fold
 from pgdrag.units import same_value, with_base_unit
@@ -79,12 +80,9 @@ class AlteredSettings(ABC):
         """
         # A value that is written and not yet in force must not be forgotten half-way.
         with uninterrupted():
-            try:
-                with self._connected() as connection:
-                    self._write(connection, wanted)
-                    self._load(connection)
-            except psycopg.Error as error:
-                raise ServerLost(f"{self._server.name} refused: {words_of(error)}") from None
+            with refusals_told(self._server), self._connected() as connection:
+                self._write(connection, wanted)
+                self._load(connection)
             self._restart()
 
     def _connected(self) -> psycopg.Connection:
@@ -264,11 +262,8 @@ class SystemSettings(AlteredSettings):
         raise ServerDidNotStart(f"the server did not start: {ran.last_line}")
 
     def _began(self) -> object:
-        try:
-            with self._connected() as connection:
-                return connection.execute(_BEGAN).fetchall()
-        except psycopg.Error as error:
-            raise ServerLost(f"{self._server.name} does not answer: {error}") from None
+        with refusals_told(self._server), self._connected() as connection:
+            return connection.execute(_BEGAN).fetchall()
 
 
 class RoleSettings(AlteredSettings):
@@ -314,11 +309,11 @@ def read_back(standing: Standing, levels: Sequence[Level], *, how: str) -> list[
         ServerLost: the server does not answer.
     """
     names = [fold(level.name) for level in levels]
-    try:
-        with _connected(standing, "pgdrag read back", keeping=names) as connection:
-            rows = {row[0].lower(): row for row in connection.execute(_READ_BACK, [names])}
-    except psycopg.Error as error:
-        raise ServerLost(f"{standing.server.name} refused: {words_of(error)}") from None
+    with (
+        refusals_told(standing.server),
+        _connected(standing, "pgdrag read back", keeping=names) as connection,
+    ):
+        rows = {row[0].lower(): row for row in connection.execute(_READ_BACK, [names])}
     return [_applied(level, rows.get(fold(level.name)), standing, how) for level in levels]
 
 

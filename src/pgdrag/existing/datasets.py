@@ -11,7 +11,8 @@ from psycopg import sql
 
 from pgdrag.driver.connection_string import Server
 from pgdrag.english import listed
-from pgdrag.errors import ServerLost, UsageError
+from pgdrag.errors import UsageError
+from pgdrag.existing.refusals import refusals_told
 from pgdrag.host.undo.reaching import firm_options
 from pgdrag.workloads import Workload, all_workloads
 
@@ -41,10 +42,18 @@ def size_there(server: Server, kind: type[Workload]) -> int | None:
     return rows_of(server, size.counted) or None if size is not None and size.counted else None
 
 
-def kinds_there(server: Server) -> list[str]:
-    """Return the workloads whose datasets are in the server's database."""
-    kinds = all_workloads().items()
-    return [name for name, kind in kinds if size_there(server, kind) is not None]
+def require_kinds(server: Server) -> list[str]:
+    """Return the workloads whose datasets are in the server's database.
+
+    Raises:
+        UsageError: there is none, with how to make one.
+    """
+    kinds = all_workloads()
+    found = [name for name, kind in kinds.items() if size_there(server, kind) is not None]
+    if not found:
+        names = " or ".join(sorted(name for name, kind in kinds.items() if kind.tables))
+        raise UsageError(f"{server.name} has no dataset of {names}", hint=_NO_DATASET)
+    return found
 
 
 @dataclass(frozen=True)
@@ -101,13 +110,11 @@ def asking_about(server: Server) -> Iterator[psycopg.Connection]:
     Raises:
         ServerLost: the server refuses, or does not answer.
     """
-    try:
-        with server.connect(application_name=SESSION, **_firm(server)) as connection:
-            yield connection
-    except psycopg.Error as error:
-        text = error.diag.message_primary or str(error).strip().splitlines()[0]
-        detail = error.diag.message_detail
-        raise ServerLost(f"{server.name} refused: {text}", detail=detail) from None
+    with (
+        refusals_told(server),
+        server.connect(application_name=SESSION, **_firm(server)) as connection,
+    ):
+        yield connection
 
 
 def _firm(server: Server) -> dict[str, str]:
@@ -133,10 +140,9 @@ def require_dataset(server: Server, workload: Workload) -> None:
     wanted, there = getattr(workload, size.parameter), size_there(server, type(workload))
     if there is None:
         raise UsageError(
-            f"{server.name} has no tables of {workload.name}",
-            detail=f"They are {', '.join(workload.tables)}.",
-            hint="Name the database that has them, run scripts of your own with -f, or let pgdrag make a database "
-            "with --allow-change database; it is dropped afterwards.",
+            f"{server.name} has no dataset of {workload.name}",
+            detail=f"Its tables are {listed(workload.tables)}.",
+            hint=_NO_DATASET,
         )
     if there != wanted:
         raise UsageError(
@@ -145,6 +151,10 @@ def require_dataset(server: Server, workload: Workload) -> None:
         )
 
 
+_NO_DATASET = (
+    "Name the database that has one, run scripts of your own with -f, or let pgdrag make a database "
+    "with --allow-change database; it is dropped afterwards."
+)
 _TABLES = "SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NOT NULL"
 # pg_checkpoint is a role since PostgreSQL 15.
 _MAY_CHECKPOINT = """

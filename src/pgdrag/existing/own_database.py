@@ -17,6 +17,7 @@ from pgdrag.host.interrupts import uninterrupted
 from pgdrag.host.logins import Login, keep_login
 from pgdrag.host.undo import NotedChange, RestoreResult, UndoJournal
 from pgdrag.host.undo.created_database import CreatedDatabase
+from pgdrag.host.undo.reaching import words_of
 from pgdrag.model.events import Listener, PhaseStarted, Progress
 from pgdrag.servers.datasets import DATASET_SEED, LOAD_TIMEOUT_S
 from pgdrag.workloads import Loading, Workload
@@ -60,9 +61,8 @@ class OwnDatabase:
                     connection.execute(comment.format(database, sql.Literal(change.mark)))
             except psycopg.Error as error:
                 UndoJournal.open().restore(noted)
-                reason = error.diag.message_primary or str(error).strip().splitlines()[0]
                 raise ServerError(
-                    f"could not make a database on {server.name}: {reason}",
+                    f"could not make a database on {server.name}: {words_of(error)}",
                     hint="Grant the role CREATEDB, or name a database that has the dataset.",
                 ) from None
         return cls(noted, server.in_database(name))

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from pgdrag.driver.connection_string import Server
+from pgdrag.driver.connection_string import Server, refuse_standby
+from pgdrag.driver.pooler import refuse_shared_sessions
 from pgdrag.driver.process import Driver, find_driver
 from pgdrag.driver.progress import TrialLog
 from pgdrag.english import listed
@@ -88,9 +89,10 @@ class ExistingTrialRunner:
         """Return what runs trials on a server; it is only read.
 
         Raises:
-            UsageError: nothing may be changed there, by what it is.
+            UsageError: it is reached through a pooler.
             ServerLost: it does not answer.
         """
+        refuse_shared_sessions(server.pooler, "an experiment", even_in_turn=True)
         standing = look_at(server)
         refuse_meaningless_names(permission.allowed, standing)
         here = Here(
@@ -187,17 +189,9 @@ class ExistingTrialRunner:
         standing, server = self.standing, self.standing.server
         changes = self.changes(study)
         refuse_unasked_changes(changes, server.name, self.permission)
-        if standing.is_standby:
-            raise UsageError(
-                f"{server.name} is a standby, on which nothing can be written",
-                hint="Name the primary, or a copy that has been promoted.",
-            )
-        if standing.is_pooled:
-            raise UsageError(
-                f"{server.name} is reached through a connection pooler",
-                detail="Its sessions are older than a change of settings, and others share them.",
-                hint="Name the server itself, not its pooler.",
-            )
+        refuse_standby(
+            server, "an experiment", "Name its primary, or a copy that has been promoted."
+        )
         if changes and standing.no_loading and not self.permission.by_role(standing):
             raise UsageError(
                 f"cannot let {server.name} read its configuration again: {standing.no_loading}",

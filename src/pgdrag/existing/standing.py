@@ -11,10 +11,9 @@ from pathlib import Path
 import psycopg
 
 from pgdrag.driver.connection_string import Server
-from pgdrag.errors import ServerLost
+from pgdrag.existing.refusals import refusals_told
 from pgdrag.host.auto_conf import FILE, AutoConf
 from pgdrag.host.undo.altered_system import is_cluster, read_auto_conf, waiting_for_restart
-from pgdrag.host.undo.reaching import words_of
 from pgdrag.live.server import answering
 from pgdrag.servers.settings import CATALOG_SQL, LIBRARIES_SQL, SettingsCatalog
 from pgdrag.units import same_value
@@ -51,7 +50,6 @@ class Standing:
         server: how it is reached.
         system_identifier: which no other cluster has, but for its copies and standbys.
         is_superuser: the role is one.
-        is_pooled: something stands between, which gives a session to whoever asks.
         service: whose managed service it is; "".
         data_directory: where it is, if it is on this machine and this user may write there; else "".
         conf: the postgresql.auto.conf; None: the role may not read it.
@@ -67,8 +65,6 @@ class Standing:
     system_identifier: str
     version_num: int
     is_superuser: bool
-    is_standby: bool
-    is_pooled: bool
     service: str
     data_directory: str
     conf: AutoConf | None
@@ -97,14 +93,12 @@ def look_at(server: Server) -> Standing:
     Raises:
         ServerLost: it does not answer, or refuses.
     """
-    try:
-        with (
-            server.connect() as connection,
-            answering(connection, server.name),
-        ):
-            return _looked_at(server, connection)
-    except psycopg.Error as error:
-        raise ServerLost(f"{server.name} refused: {words_of(error)}") from None
+    with (
+        refusals_told(server),
+        server.connect() as connection,
+        answering(connection, server.name),
+    ):
+        return _looked_at(server, connection)
 
 
 def identifier_of(server: Server) -> str:
@@ -125,21 +119,18 @@ def settings_in_force(connection: psycopg.Connection) -> dict[str, InForce]:
 
 
 def _looked_at(server: Server, connection: psycopg.Connection) -> Standing:
-    ((identifier, is_standby, is_superuser, pid, directory),) = connection.execute(_WHO).fetchall()
+    ((identifier, is_superuser, directory),) = connection.execute(_WHO).fetchall()
     roles = {name for (name,) in connection.execute(_ROLES, [list(_SERVICES)])}
     service = next((words for name, words in _SERVICES.items() if name in roles), "")
     in_force = settings_in_force(connection)
     conf = None
     with suppress(psycopg.errors.InsufficientPrivilege):
         conf = read_auto_conf(connection)
-    is_pooled = pid != connection.info.backend_pid
     return Standing(
         server=server,
         system_identifier=identifier,
         version_num=connection.info.server_version,
         is_superuser=is_superuser,
-        is_standby=is_standby,
-        is_pooled=is_pooled,
         service=service,
         data_directory=_directory_here(directory, identifier) if server.is_local else "",
         conf=conf,
@@ -216,8 +207,8 @@ def _directory_here(directory: str | None, identifier: str) -> str:
 
 
 _WHO = """
-SELECT (SELECT system_identifier::text FROM pg_catalog.pg_control_system()), pg_catalog.pg_is_in_recovery(),
-       (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user), pg_catalog.pg_backend_pid(),
+SELECT (SELECT system_identifier::text FROM pg_catalog.pg_control_system()),
+       (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user),
        (SELECT setting FROM pg_catalog.pg_settings WHERE name = 'data_directory')
 """
 _GRANTS_SINCE = 150000

@@ -17,10 +17,10 @@ from pgdrag.collectors import Observer
 from pgdrag.driver.connection_string import Server
 from pgdrag.driver.progress import TrialLog, throughput
 from pgdrag.errors import DriverError, PgdragError, ServerDidNotStart, ServerLost, SettingError
+from pgdrag.existing.refusals import refusal, refusals_told
 from pgdrag.factors import Phase, is_of
 from pgdrag.factors.treated_workload import workload_of
 from pgdrag.host.clock import CLOCK
-from pgdrag.host.undo.reaching import words_of
 from pgdrag.live.server import ExistingServer
 from pgdrag.model import Applied, Measurement, Outcome, Recordings, Result, Trial
 from pgdrag.model.events import Listener
@@ -72,7 +72,7 @@ def run_trial_there(trial: Trial, bench: ExistingTrialRunner, listen: Listener) 
     except (ServerLost, DriverError) as error:
         outcome, reason = _outcome_of(error, bench.server, life), error_words(error)
     except psycopg.Error as error:  # a session of pgdrag's own was ended
-        lost = ServerLost(f"{bench.server.name} refused: {words_of(error)}")
+        lost = refusal(bench.server, error)
         outcome, reason = _outcome_of(lost, bench.server, life), error_words(lost)
     return Result(
         trial=trial,
@@ -115,11 +115,8 @@ def _life(server: Server) -> object:
     Raises:
         ServerLost: it does not answer.
     """
-    try:
-        with server.connect(application_name="pgdrag") as connection:
-            return connection.execute(_LIFE).fetchall()
-    except psycopg.Error as error:
-        raise ServerLost(f"{server.name} refused: {words_of(error)}") from None
+    with refusals_told(server), server.connect(application_name="pgdrag") as connection:
+        return connection.execute(_LIFE).fetchall()
 
 
 # After a crash of a session all other processes are new, but the first one is not. Some roles see no others' times.

@@ -18,8 +18,9 @@ import psycopg
 from pgdrag.collectors import OWN_MARK, Unseen, attempt, known
 from pgdrag.driver.abort_connection import abort_after
 from pgdrag.driver.connection_string import Server
+from pgdrag.driver.pooler import refuse_shared_sessions
 from pgdrag.driver.process import Target
-from pgdrag.errors import ServerError, ServerLost
+from pgdrag.errors import ServerLost
 from pgdrag.host.process_alive import stat_fields
 from pgdrag.host.process_sight import has_ptrace, link_of, uid_of
 from pgdrag.host.server_user import ServerUser
@@ -30,7 +31,6 @@ APPLICATION_NAME = "pgdrag observer"
 _PEER = struct.Struct("3i")  # SO_PEERCRED: process, user, group
 _FORMATS = {".json": "jsonlog", ".csv": "csvlog"}
 
-_BACKEND: LiteralString = OWN_MARK + "SELECT pg_backend_pid()"
 _PLACE: LiteralString = (
     OWN_MARK
     + """
@@ -76,31 +76,18 @@ class ExistingServer:
 
         Raises:
             ServerLost: it does not answer.
-            ServerError: a pooler stands between, whose sessions others share.
+            UsageError: a pooler stands between, whose sessions others share.
         """
+        refuse_shared_sessions(server.pooler, "observing a server", even_in_turn=True)
         self.server = server
         self.connection = connection
+        self._postmaster = (
+            _postmaster_of(connection, connection.info.backend_pid) if server.is_local else None
+        )
         with answering(connection, server.name):
-            self._backend_pid = self._own_backend()
-            self._postmaster = (
-                _postmaster_of(connection, self._backend_pid) if server.is_local else None
-            )
             if self._postmaster is not None and os.geteuid() == 0 and not has_ptrace():
                 self.user = _user_of(self._postmaster)
             self._place = attempt(lambda: self._read_place())
-
-    def _own_backend(self) -> int:
-        found = self.connection.execute(_BACKEND).fetchone()
-        pid = int(found[0]) if found else 0
-        # A pooler hands out keys of its own. What a session sets there, other clients would find.
-        if pid != self.connection.info.backend_pid:
-            raise ServerError(
-                f"{self.server.name} is reached through a connection pooler",
-                detail="A session that observes has settings of its own, which the pooler would pass on to other "
-                "clients.",
-                hint="Name the server itself, not its pooler.",
-            )
-        return pid
 
     def _read_place(self) -> tuple[str, bool, str, str]:
         try:

@@ -108,7 +108,7 @@ class LiveObserver:
 
         Raises:
             ServerLost: it does not answer, or was lost within the window.
-            ServerError: it is reached through a pooler.
+            UsageError: it is reached through a pooler.
             KeyboardInterrupt: Ctrl-C, unless it may end the window.
         """
         try:
