@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import pytest
@@ -15,6 +15,7 @@ from pgdrag.collectors import Unseen
 from pgdrag.driver.connection_string import Server, reach
 from pgdrag.driver.pooler import Pooler
 from pgdrag.errors import ServerLost, UsageError
+from pgdrag.host.process_alive import wait_until
 from pgdrag.live.server import APPLICATION_NAME, ExistingServer
 from pgdrag.live.window import Gap, LiveObserver, observe_window
 from pgdrag.model.live import Blocker, LiveWindow, TableUse
@@ -91,6 +92,77 @@ def test_a_window_names_tables_and_who_blocks(running: Callable[..., Cluster]) -
     assert table.table == "public.things"
     assert table.seq_scans > 10
     assert table.has_statistics is False
+
+
+def test_a_chain_of_locks_and_a_long_queue_lead_to_who_holds_them_all_up(
+    running: Callable[..., Cluster],
+) -> None:
+    cluster = running()
+    with ExitStack() as stack:
+        holder, middle, *others = (stack.enter_context(cluster.connect()) for _ in range(32))
+        holder.execute("CREATE TABLE public.one AS SELECT 1 AS id")
+        holder.execute("CREATE TABLE public.two AS SELECT 1 AS id")
+        holder.execute("BEGIN")
+        holder.execute("UPDATE public.one SET id = 2")
+        middle.execute("BEGIN")
+        middle.execute("LOCK TABLE public.two")
+        middle.pgconn.send_query(b"UPDATE public.one SET id = 3")
+        for one in others:
+            one.pgconn.send_query(b"SELECT * FROM public.two")
+        with cluster.connect() as client:
+            assert wait_until(lambda: _waiting(client) == len(others) + 1, 30)
+        found = observe_window(reached(cluster), 1.2)
+        pid = holder.info.backend_pid
+        for one in (holder, middle, *others):
+            one.close()
+    [blocker] = found.recordings.of(Blocker)
+    assert (blocker.pid, blocker.most_blocked) == (pid, len(others) + 1)
+    assert blocker.locks == ("relation", "transactionid")
+    assert blocker.blocked_s == pytest.approx((len(others) + 1) * found.length_s)
+
+
+def _waiting(client: Connection) -> int:
+    row = client.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_a_prepared_transaction_that_others_wait_for_is_one(
+    running: Callable[..., Cluster],
+) -> None:
+    cluster = running(max_prepared_transactions="2")
+    waiting = cluster.connect()
+    with cluster.connect() as client:
+        client.execute("CREATE TABLE public.things AS SELECT 1 AS id")
+        client.execute("BEGIN")
+        client.execute("UPDATE public.things SET id = 2")
+        client.execute("PREPARE TRANSACTION 'left'")
+        waiting.pgconn.send_query(b"UPDATE public.things SET id = 3")
+        assert wait_until(lambda: _waiting(client) == 1, 30)
+        found = observe_window(reached(cluster), 0.2)
+        waiting.close()
+        client.execute("ROLLBACK PREPARED 'left'")
+    [blocker] = found.recordings.of(Blocker)
+    assert (blocker.pid, blocker.most_blocked) == (0, 1)
+
+
+def test_statistics_are_found_of_a_table_whose_names_need_quotes(
+    running: Callable[..., Cluster],
+) -> None:
+    cluster = running()
+    with cluster.connect() as client:
+        client.execute('CREATE SCHEMA "Shop of Ann"')
+        client.execute('CREATE TABLE "Shop of Ann"."Orders" AS SELECT 1 AS id')
+        client.execute('ANALYZE "Shop of Ann"."Orders"')
+        # Else the count of analyzes would tell as well.
+        client.execute("SELECT pg_stat_reset()")
+        with busy(cluster, 'SELECT * FROM "Shop of Ann"."Orders"'):
+            found = observe_window(reached(cluster), 2.2)
+        client.execute('DROP SCHEMA "Shop of Ann" CASCADE')
+    [table] = found.recordings.of(TableUse)
+    assert table.table == '"Shop of Ann"."Orders"'
+    assert table.seq_scans > 10
+    assert table.has_statistics is True
 
 
 def _update(cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""What do a server's sessions do and wait for, who blocks whom, and with which statements? Samples of pg_stat_activity.
+"""What do a server's sessions do and wait for, and with which statements? Samples of pg_stat_activity.
 
 Unlike a trial's wait profile they come over the one session that observes, about ten times a second, at moments
 that no clock of the server's can be in step with.
@@ -7,8 +7,7 @@ that no clock of the server's can be in step with.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, LiteralString
 
 from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window, attempt
@@ -17,8 +16,9 @@ from pgdrag.collectors._wait_profile import SampledWaits
 from pgdrag.collectors.counters import require_sight_of_others
 from pgdrag.driver.process import Waits
 from pgdrag.host.clock import CLOCK
-from pgdrag.model.live import Blocker, StatementTime
-from pgdrag.model.recordings import SESSION_TYPES, Recordings
+from pgdrag.live.lock_queues import LockQueues
+from pgdrag.model.live import StatementTime
+from pgdrag.model.recordings import SESSION_TYPES, Recordings, is_at_work
 
 INTERVAL_S = 1.0
 MOST_STATEMENTS = 20
@@ -80,21 +80,27 @@ class LiveWaits(SampledWaits):
         self.io_workers = Unseen("they are not counted on an existing server")
 
     def statement_times(self, texts: Mapping[int, str], window: Window) -> Iterator[StatementTime]:
-        """Yield where sessions were by statement, the longest first."""
+        """Yield where sessions were by statement, the one that was at work longest first."""
         looks = sum(one.looks for one in self._intervals)
         if not looks:
             return
         step_s = window.length_s / looks
-        ranked = sorted(self._by_statement.items(), key=lambda each: -each[1].total())
-        for query_id, waits in ranked[:MOST_STATEMENTS]:
-            times = {wait: count * step_s for wait, count in waits.most_common()}
+        for query_id in self._ranked():
+            waits = self._by_statement[query_id].most_common()
+            times = {wait: count * step_s for wait, count in waits}
             yield StatementTime(query_id, texts.get(query_id, ""), sum(times.values()), times)
 
     @property
     def query_ids(self) -> list[int]:
-        """The statements that were seen most, as far as they have a number."""
-        ranked = sorted(self._by_statement, key=lambda x: -self._by_statement[x].total())
-        return [x for x in ranked[:MOST_STATEMENTS] if x]
+        """The statements that were seen at work most, as far as they have a number."""
+        return [query_id for query_id in self._ranked() if query_id]
+
+    def _ranked(self) -> list[int]:
+        at_work = {
+            query_id: sum(count for wait, count in waits.items() if is_at_work(wait))
+            for query_id, waits in self._by_statement.items()
+        }
+        return sorted(at_work, key=lambda query_id: -at_work[query_id])[:MOST_STATEMENTS]
 
     def _end_interval(self, now_s: float) -> None:
         if self._looks:
@@ -110,37 +116,11 @@ SELECT count(*) FILTER (WHERE backend_type = 'client backend') AS connections,
                 FILTER (WHERE state IN ('idle in transaction', 'idle in transaction (aborted)')), 0)::float8 AS longest_idle_s,
        coalesce(max(extract(epoch FROM clock_timestamp() - xact_start))
                 FILTER (WHERE backend_type = 'client backend'), 0)::float8 AS longest_transaction_s,
-       count(*) FILTER (WHERE wait_event_type = 'Lock') AS blocked,
+       count(*) FILTER (WHERE wait_event_type = 'Lock' AND backend_type = 'client backend') AS blocked,
        current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int AS most
   FROM pg_stat_activity
  WHERE pid <> pg_backend_pid() AND coalesce(application_name, '') NOT LIKE 'pgdrag %'
 """
-# Whom others wait for does not wait itself, or is where a circle would have to end.
-_BLOCKED: LiteralString = """
-WITH waiting AS (
-    SELECT pid, wait_event, pg_blocking_pids(pid) AS blockers
-      FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND backend_type = 'client backend'
-)
-SELECT waiting.pid, waiting.wait_event, blocker.pid,
-       concat_ws(', ', nullif(session.application_name, ''), session.usename, session.backend_type),
-       coalesce(session.state, ''),
-       coalesce(extract(epoch FROM clock_timestamp() - session.xact_start), 0)::float8,
-       coalesce(upper(substring(session.query FROM '^\\s*([A-Za-z]+)')), '')
-  FROM waiting CROSS JOIN LATERAL unnest(waiting.blockers) AS blocker(pid)
-  LEFT JOIN pg_stat_activity AS session ON session.pid = blocker.pid
-"""
-_SHOWN_BLOCKERS = 5
-
-
-@dataclass
-class _Blocking:
-    who: str = ""
-    state: str = ""
-    transaction_s: float = 0.0
-    command: str = ""
-    blocked: int = 0
-    most: int = 0
-    locks: tuple[str, ...] = ()
 
 
 class LiveSessions(Collector):
@@ -161,7 +141,7 @@ class LiveSessions(Collector):
     def __init__(self) -> None:
         self._looks: list[dict[str, float]] = []
         self._refusal: Unseen | None = NO_READING
-        self._blockers: dict[int, _Blocking] = defaultdict(_Blocking)
+        self._queues = LockQueues()
 
     def before(self, observer: Observer) -> None:
         """See whether others can be seen."""
@@ -177,9 +157,7 @@ class LiveSessions(Collector):
             return
         self._looks += found
         if found[0]["blocked"]:
-            rows = attempt(lambda: observer.query(_BLOCKED))
-            if not isinstance(rows, Unseen):
-                self._note(rows)
+            attempt(lambda: self._queues.look(observer, found[0]["blocked"]))
 
     def after(self, observer: Observer) -> None:
         """Count once more, so that a short window has a sample."""
@@ -199,45 +177,4 @@ class LiveSessions(Collector):
         }
 
     def recordings(self, window: Window) -> Recordings:
-        step_s = window.length_s / max(len(self._looks), 1)
-        ranked = sorted(self._blockers.items(), key=lambda each: -each[1].blocked)
-        return Recordings(
-            Blocker(
-                pid, x.who, x.state, x.blocked * step_s, x.most, x.transaction_s, x.command, x.locks
-            )
-            for pid, x in ranked[:_SHOWN_BLOCKERS]
-        )
-
-    def _note(self, rows: Sequence[tuple[int, str, int, str, str, float, str]]) -> None:
-        blockers: dict[int, set[int]] = defaultdict(set)
-        about = {row[2]: row for row in rows}
-        locks = {row[0]: row[1] for row in rows}
-        for waiting, _, blocker, *_ in rows:
-            blockers[waiting].add(blocker)
-        behind: Counter[int] = Counter()
-        waited_for: dict[int, set[str]] = defaultdict(set)
-        for waiting in blockers:
-            for head in heads(waiting, blockers):
-                behind[head] += 1
-                waited_for[head].add(locks[waiting])
-        for head, count in behind.items():
-            one, (_, _, _, who, state, transaction_s, command) = self._blockers[head], about[head]
-            one.who, one.state, one.transaction_s, one.command = who, state, transaction_s, command
-            one.blocked += count
-            one.most = max(one.most, count)
-            one.locks = tuple(sorted({*one.locks, *waited_for[head]}))
-
-
-def heads(waiting: int, blockers: Mapping[int, Iterable[int]]) -> set[int]:
-    """Return who a session waits for in the end: those that wait for nobody; in a circle, whoever is in it."""
-    found, seen, left = set(), {waiting}, list(blockers.get(waiting, ()))
-    while left:
-        one = left.pop()
-        if one in seen:
-            continue
-        seen.add(one)
-        further = list(blockers.get(one, ()))
-        if not further:
-            found.add(one)
-        left += further
-    return found
+        return Recordings(self._queues.blockers(window.length_s / max(len(self._looks), 1)))

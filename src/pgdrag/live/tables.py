@@ -24,14 +24,13 @@ SELECT relid, quote_ident(schemaname) || '.' || quote_ident(relname) AS table,
 # By the planner's count of pages: the true size would take a lock, and could have to wait for it. What columns the
 # statistics have is hidden from who may not read them, but not that there are some.
 _STATE: LiteralString = """
-SELECT oid, reltuples::float8 AS estimated_rows,
+SELECT pg_class.oid, reltuples::float8 AS estimated_rows,
        greatest(relpages, 0)::bigint * current_setting('block_size')::bigint AS bytes,
-       EXISTS (SELECT FROM pg_stats WHERE schemaname = relnamespace::regnamespace::text
-                                      AND tablename = relname)
-           OR reltuples >= 0 AND pg_stat_get_analyze_count(oid) + pg_stat_get_autoanalyze_count(oid) > 0
+       EXISTS (SELECT FROM pg_stats WHERE schemaname = nspname AND tablename = relname)
+           OR reltuples >= 0 AND pg_stat_get_analyze_count(pg_class.oid) + pg_stat_get_autoanalyze_count(pg_class.oid) > 0
            AS has_statistics,
        (SELECT count(*) FROM pg_index WHERE indrelid = pg_class.oid)::int AS indexes
-  FROM pg_class WHERE oid = ANY (%s)
+  FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE pg_class.oid = ANY (%s)
 """
 
 

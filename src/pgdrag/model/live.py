@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
-from pgdrag.model.recordings import Recording, Recordings
+from pgdrag.model.recordings import Recording, Recordings, is_at_work
 from pgdrag.model.result import Observation
 from pgdrag.units import with_base_unit
 
@@ -101,6 +101,11 @@ class StatementTime(Recording):
     query: str
     time_s: float
     waits: Mapping[str, float]
+
+    @property
+    def at_work_s(self) -> float:
+        """What of that it was at work, and neither waited for its client nor slept."""
+        return sum(time_s for wait, time_s in self.waits.items() if is_at_work(wait))
 
 
 @dataclass(frozen=True)

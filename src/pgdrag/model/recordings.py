@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Types of processes that work for clients, as pg_stat_activity has them.
 SESSION_TYPES = ("client backend", "parallel worker")
+# A session that waits for its client, or that was told to sleep, loses nothing to the server.
+_NOT_AT_WORK = ("Client:", "Timeout:PgSleep", "Activity:")
 # The kind of the events that say when collectors sampled, and when they paused, where they took turns.
 TURN = "collectors' turn"
 LOOKING, RESTING = "looking", "resting"
@@ -97,6 +99,11 @@ class Event(Recording):
     end_s: float | None = None
     text: str = ""
     count: int = 1
+
+
+def is_at_work(wait: str) -> bool:
+    """Whether a session in a wait, "Type:Event", is at work for its client, be it that it waits for the server."""
+    return not wait.startswith(_NOT_AT_WORK)
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,9 @@ from functools import cached_property
 from typing import TypeVar
 
 from pgdrag.model.live import LiveWindow, ServerSetting
-from pgdrag.model.recordings import SESSION_TYPES, Recording, WaitTime
+from pgdrag.model.recordings import SESSION_TYPES, Recording, WaitTime, is_at_work
 
 R = TypeVar("R", bound=Recording)
-# A session that waits for its client, or that was told to sleep, loses nothing to the server.
-_NOT_AT_WORK = ("Client:", "Timeout:PgSleep", "Activity:")
 
 
 class NotSeen(Exception):
@@ -142,6 +140,6 @@ class Sights:
         """
         times = Counter[str]()
         for one in self.all_of(WaitTime, "waits"):
-            if one.backend_type in SESSION_TYPES and not one.wait.startswith(_NOT_AT_WORK):
+            if one.backend_type in SESSION_TYPES and is_at_work(one.wait):
                 times[one.wait] += one.time_s  # type: ignore[assignment]
         return SessionTimes(dict(times), self.length_s)

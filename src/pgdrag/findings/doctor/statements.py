@@ -26,15 +26,15 @@ def scanned_most(sights: Sights) -> TableUse | None:
     return max(tables, key=lambda one: one.seq_rows, default=None)
 
 
-def top_statement(sights: Sights, *patterns: str) -> str:
-    """Return words on the statement that took most of sessions' time; "" where nobody tells."""
-    named = [x for x in sights.all_of(StatementTime, "waits") if x.query]
+def top_statement(sights: Sights) -> str:
+    """Return words on the statement that took most of sessions' time at work; "" where nobody tells."""
+    named = [x for x in sights.all_of(StatementTime, "waits") if x.query and x.at_work_s]
     if not named:
         return ""
-    top = max(named, key=lambda one: one.time_s)
+    top = max(named, key=lambda one: one.at_work_s)
     text = " ".join(top.query.split())
     shown = text if len(text) <= 100 else f"{text[:99]}…"
-    return f"Most expensive statement: {shown} ({sights.time.share(top.time_s):.0%})."
+    return f"Most expensive statement: {shown} ({sights.time.share(top.at_work_s):.0%})."
 
 
 def _scans(sights: Sights) -> Reading | None:
