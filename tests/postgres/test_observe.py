@@ -158,6 +158,14 @@ def test_a_load_shows_in_counters_statements_and_waits(server: Cluster, tmp_path
     assert stretch.server.version.split(".")[0] == str(server.binaries.major)
 
 
+@newest
+def test_its_own_transactions_are_none_of_the_servers(server: Cluster, tmp_path: Path) -> None:
+    stretch, recorder = record(server, tmp_path / "x.obs", *[lambda: None] * 3)
+    assert recorder.cost.queries > 60
+    # Of background processes there are a few.
+    assert mean(stretch, "commits_per_s") * stretch.observed_s < 20
+
+
 def test_no_secret_reaches_the_file_or_what_is_made_of_it(server: Cluster, tmp_path: Path) -> None:
     def plant() -> None:
         with server.connect() as connection:
@@ -224,9 +232,16 @@ def test_a_reset_of_statistics_is_noted_and_counts_nothing_backwards(
 ) -> None:
     def reset() -> None:
         with server.connect() as connection:
+            before = counted(connection)
             connection.execute("SELECT pg_stat_reset(), pg_stat_reset_shared('bgwriter')")
             connection.execute("SELECT pg_stat_statements_reset()")
-        wait_until(lambda: True, 0.1)
+            # Before 15 a process of its own does it, some time later.
+            assert wait_until(lambda: counted(connection) < before, 30)
+
+    def counted(connection: psycopg.Connection) -> int:
+        found = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+        ((commits,),) = connection.execute(found).fetchall()
+        return int(commits)
 
     steps = (lambda: load(server), reset, lambda: None, lambda: load(server))
     stretch, _ = record(server, tmp_path / "x.obs", *steps)

@@ -77,6 +77,13 @@ def test_a_counter_that_the_server_does_not_keep_has_no_rate(clock: list[float])
     assert values(group) == {"size": 0.0}
 
 
+def test_what_is_taken_off_never_makes_less_than_nothing() -> None:
+    others = Drawn("others_per_s", "others", "1/s", ("all",), less=("own",))
+    assert others.between({"all": 10, "own": 5}, {"all": 30, "own": 15}, 10.0) == 1.0
+    assert others.between({"all": 10, "own": 5}, {"all": 11, "own": 15}, 10.0) == 0.0
+    assert others.between({"all": 10}, {"all": 11}, 10.0) is None
+
+
 def test_a_slow_query_is_asked_less_often(clock: list[float]) -> None:
     class Slow(Scripted):
         def read(self, observer: Observer) -> list[dict[str, Any]]:

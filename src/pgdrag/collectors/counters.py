@@ -36,6 +36,7 @@ class Drawn:
     Attributes:
         unit_size: what a counter's 1 stands for, in the rate's unit: 512 for a sector of a disk.
         each: by these counters it is divided, and not by time; 0 where they did not grow.
+        less: these are taken off; what then is less than nothing is 0.
     """
 
     name: str
@@ -44,17 +45,23 @@ class Drawn:
     counters: tuple[str, ...]
     unit_size: float = 1
     each: tuple[str, ...] = ()
+    less: tuple[str, ...] = ()
 
     def between(self, then: Counters, now: Counters, length_s: float) -> float | None:
         """Return its value over the time between two readings; None where a counter is not in both, or fell."""
-        names = (*self.counters, *self.each)
+        names = (*self.counters, *self.each, *self.less)
         if not all(name in then and name in now for name in names):
             return None
         moved = {name: now[name] - then[name] for name in names}
         if min(moved.values()) < 0:
             return None
         times = sum(moved[name] for name in self.each) if self.each else length_s
-        return self.unit_size * sum(moved[name] for name in self.counters) / times if times else 0.0
+        return self.unit_size * self.grown(moved) / times if times else 0.0
+
+    def grown(self, moved: Counters) -> float:
+        """Return by how much it grew, by the growth of each counter."""
+        less = sum(moved[name] for name in self.less)
+        return max(sum(moved[name] for name in self.counters) - less, 0)
 
 
 class CounterCollector(Collector):

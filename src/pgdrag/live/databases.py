@@ -32,12 +32,29 @@ _WAL: LiteralString = """
 SELECT wal_bytes::bigint AS wal_bytes, wal_records, wal_fpi, wal_buffers_full
   FROM pg_stat_wal
 """
-_COMMITS: LiteralString = "SELECT sum(xact_commit)::bigint FROM pg_stat_database"
-# Of its own session, so that the next reading has all of its transactions.
+_COMMITTED: LiteralString = "SELECT sum(xact_commit)::bigint FROM pg_stat_database"
 _FLUSH: LiteralString = "SELECT pg_stat_force_next_flush()"
 _ARCHIVER: LiteralString = (
     "SELECT archived_count AS archived, failed_count AS archive_failures FROM pg_stat_archiver"
 )
+# Each query of an observer's is a transaction, too, and none of the server's load.
+OWN = "own"
+COMMITS = Drawn("commits_per_s", "transactions committed", "1/s", ("commits",), less=(OWN,))
+
+
+def own_transactions(observer: Observer) -> Counters:
+    """Return the counter of the observer's own transactions."""
+    return {OWN: observer.queries}
+
+
+def hand_in_own(observer: Observer) -> None:
+    """Have the server count the observer's own transactions now, so that the next reading has all of them.
+
+    Raises:
+        Unseen: see `Observer.query`.
+    """
+    if observer.server_version_num >= SHARED_STATISTICS_SINCE:
+        observer.query(_FLUSH)
 
 
 class ServerCounters(CounterCollector):
@@ -47,9 +64,7 @@ class ServerCounters(CounterCollector):
     summary: ClassVar[str] = (
         "transactions, checkpoints, WAL and temporary files of the whole server"
     )
-    drawn: ClassVar[tuple[Drawn, ...]] = (
-        Drawn("commits_per_s", "transactions committed", "1/s", ("commits",)),
-    )
+    drawn: ClassVar[tuple[Drawn, ...]] = (COMMITS,)
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("commits_per_s", "transactions committed per second, on the whole server", "commits", "1/s"),
         Metric("rollbacks_per_s", "transactions rolled back per second", "rollbacks", "1/s"),
@@ -76,17 +91,16 @@ class ServerCounters(CounterCollector):
         is_new = observer.server_version_num >= 170000
         checkpoints = _CHECKPOINTS_SINCE_17 if is_new else _CHECKPOINTS_BEFORE_17
         found: dict[str, int] = {}
-        if observer.server_version_num >= SHARED_STATISTICS_SINCE:
-            observer.query(_FLUSH)
+        hand_in_own(observer)
         for sql in (_DATABASES, checkpoints, _WAL, _ARCHIVER):
             [row] = observer.table(sql)
             found |= row
-        return {**found, "own": observer.queries}
+        return {**found, **own_transactions(observer)}
 
     def read_drawn(self, observer: Observer) -> Counters:
-        """Read commits alone, without the observer's own."""
-        [(commits,)] = observer.query(_COMMITS)
-        return {"commits": commits - observer.queries}
+        """Read commits alone."""
+        [(commits,)] = observer.query(_COMMITTED)
+        return {"commits": commits, **own_transactions(observer)}
 
     def amounts(self, window: Window) -> Amounts:
         moved = self.moved()
@@ -98,6 +112,4 @@ class ServerCounters(CounterCollector):
         Raises:
             Unseen: the counters could not be read, or were reset.
         """
-        moved = self.moved()
-        # Each query of the observer's is a transaction, too.
-        return max(moved["commits"] - moved["own"], 0)
+        return round(COMMITS.grown(self.moved()))

@@ -15,6 +15,7 @@ from typing import Any, LiteralString, TypeAlias
 from pgdrag.collectors import Observer, all_collectors
 from pgdrag.collectors.counters import CounterCollector, Drawn
 from pgdrag.horizon.sampling import read_oldest
+from pgdrag.live.databases import COMMITS, OWN, hand_in_own, own_transactions
 from pgdrag.model.observed import Quantity, Spread
 
 # Of the time, at most, that one query may take.
@@ -171,6 +172,15 @@ class HostGroup(Group):
         return [dict(self._collector.read_drawn(observer))]
 
 
+class DatabasesGroup(Group):
+    """The counters of all databases, and the observer's own transactions, to be taken off."""
+
+    def read(self, observer: Observer) -> list[dict[str, Any]]:
+        """Return a row for each database, and one for the observer."""
+        hand_in_own(observer)
+        return [*super().read(observer), {"key": OWN, **own_transactions(observer)}]
+
+
 class HorizonGroup(Group):
     """How far back the oldest transaction is that somebody may still want to see."""
 
@@ -188,11 +198,11 @@ class HorizonGroup(Group):
 def all_groups() -> list[Group]:
     """Return all that is read in each sample, without any reading yet."""
     return [
-        Group(
+        DatabasesGroup(
             "databases",
             {0: _DATABASES},
             (
-                Drawn("commits_per_s", "transactions committed", "1/s", ("commits",)),
+                COMMITS,
                 Drawn("rollbacks_per_s", "transactions rolled back", "1/s", ("rollbacks",)),
                 Drawn("rows_read_per_s", "rows read from tables and indexes", "1/s", ("read_rows",)),
                 Drawn("rows_changed_per_s", "rows inserted, updated or deleted", "1/s", ("inserted", "updated", "deleted")),
