@@ -9,8 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
+import psycopg
 import pytest
 from commands import dsn
 from existing import THEIRS, digest, give_settings, started_alone, stopped_alone
@@ -20,7 +23,7 @@ from pgdrag.errors import ServerDidNotStart, ServerError, ServerLost, SettingErr
 from pgdrag.existing.altering import SystemSettings, read_back
 from pgdrag.existing.standing import Standing, look_at
 from pgdrag.host.process_alive import wait_until
-from pgdrag.host.undo import UndoJournal
+from pgdrag.host.undo import UndoJournal, reaching
 from pgdrag.live.server import answering
 from pgdrag.model import Level
 from pgdrag.servers.binaries import Binaries
@@ -133,6 +136,31 @@ def test_questions_that_are_not_answered_are_a_lost_server(server, monkeypatch):
         answering(connection, "db"),
     ):
         connection.execute("SELECT pg_sleep(60)")
+
+
+def test_an_undo_waits_for_a_session_where_the_server_is_full(cluster, undo, monkeypatch):
+    give_settings(cluster, {"max_connections": "5", "max_wal_senders": "1"})
+    cluster.start()
+    before = digest(cluster)
+    settings = SystemSettings(standing_of(cluster))
+    settings.apply({"work_mem": "9MB"})
+    others: list[psycopg.Connection] = []
+
+    def one_leaves(_: float) -> None:
+        others.pop().close()
+
+    with suppress(psycopg.OperationalError):
+        while len(others) < 20:
+            others.append(psycopg.connect(cluster.conninfo(), application_name="application"))
+    assert len(others) == 5
+    monkeypatch.setattr(reaching, "time", SimpleNamespace(monotonic=lambda: 0.0, sleep=one_leaves))
+    result = settings.undo()
+    assert result is not None
+    assert result.is_settled, result.sentence
+    assert len(others) < 5
+    for other in others:
+        other.close()
+    assert digest(cluster) == before
 
 
 def test_a_setting_that_somebody_adds_meanwhile_stays(server):

@@ -159,6 +159,8 @@ def test_an_undo_says_what_no_treatment_may_change_beside_the_options_that_are_g
         ('connection failed: FATAL:  password authentication failed for user "me"', True),
         ("connection failed: fe_sendauth: no password supplied", True),
         ("connection failed: Connection refused", False),
+        ("connection failed: FATAL:  sorry, too many clients already", False),
+        ("connection failed: FATAL:  the database system is starting up", False),
     ],
 )
 def test_an_answer_is_not_waited_for_again(words: str, is_one: bool) -> None:

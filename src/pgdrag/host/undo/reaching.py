@@ -31,8 +31,15 @@ _FIRM = {
 _ANY_VERSION = 1_000_000
 _AGAIN_S = 0.1
 _ENDS_WITHIN_S = 10.0
-# Starting up, shutting down, or in the middle of a crash restart.
-_SOON = ("57P03", "57P01", "57P02")
+# Starting up, shutting down, in the middle of a crash restart, or full: a dead load's sessions end soon.
+_SOON = ("57P03", "57P01", "57P02", "53300")
+_SOON_WORDS = (
+    "system is ",
+    "too many clients",
+    "too many connections",
+    "connection slots are",
+    "no more connections",
+)
 _WHICH = """
 SELECT system_identifier::text, pg_catalog.pg_is_in_recovery() FROM pg_catalog.pg_control_system()
 """
@@ -103,9 +110,16 @@ def firm_options(
 
 
 def is_refusal(error: psycopg.OperationalError) -> bool:
-    """Whether somebody has answered that he lets nobody in, which does not pass by itself."""
+    """Whether somebody has answered that he does not let pgdrag in, which does not pass by itself."""
     text = str(error)
-    return error.sqlstate is not None or "FATAL" in text or "no password supplied" in text
+    is_answer = error.sqlstate is not None or "FATAL" in text or "no password supplied" in text
+    return is_answer and not passes(error)
+
+
+def passes(error: psycopg.OperationalError) -> bool:
+    """Whether a server is there that lets nobody in just now: it starts, stops, or has all sessions it may have."""
+    # Of an error of the connection itself libpq gives no SQLSTATE.
+    return error.sqlstate in _SOON or any(words in str(error) for words in _SOON_WORDS)
 
 
 def end_sessions(connection: psycopg.Connection, name: str) -> None:
@@ -168,8 +182,7 @@ def _connected(conninfo: str, *, is_starting: bool) -> Iterator[psycopg.Connecti
             if older := {name for name in _FIRM if f'"{name}"' in str(error)} - unknown:
                 unknown |= older
                 continue
-            is_up = error.sqlstate in _SOON or "system is " in str(error)
-            is_soon = is_up or (is_starting and not is_refusal(error))
+            is_soon = passes(error) or (is_starting and not is_refusal(error))
             if not is_soon or time.monotonic() > deadline:
                 raise Unreachable(words_of(error)) from error
             time.sleep(_AGAIN_S)
