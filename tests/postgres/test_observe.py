@@ -31,13 +31,13 @@ from pgdrag.model.observed import (
 from pgdrag.observations.recorder import Recorder, RecordingProgress
 from pgdrag.observations.store import DEFAULT_BYTES, ObservationReader, ObservationWriter
 from pgdrag.observations.stretch import read_stretch
-from pgdrag.report.stretch_page import (
+from pgdrag.report.stretch.formats import (
     render_stretch_html,
     render_stretch_json,
     render_stretch_markdown,
-    render_stretch_text,
     stretch_terminal_text,
 )
+from pgdrag.report.stretch.text import render_stretch_text
 from pgdrag.servers.cluster import Cluster
 
 EVERY_S = 0.2

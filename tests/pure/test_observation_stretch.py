@@ -32,14 +32,14 @@ from pgdrag.observations.store import LEAST_BYTES, ObservationReader, Observatio
 from pgdrag.observations.stretch import moment, read_stretch
 from pgdrag.report.document import TimeSeries
 from pgdrag.report.series_script import series_json, series_of
-from pgdrag.report.stretch_page import (
+from pgdrag.report.stretch.blocks import stretch_parts
+from pgdrag.report.stretch.formats import (
     render_stretch_html,
     render_stretch_json,
     render_stretch_markdown,
-    render_stretch_text,
-    stretch_parts,
     stretch_terminal_text,
 )
+from pgdrag.report.stretch.text import render_stretch_text
 
 SAMPLES = 120
 GAP_AT = 60  # the sample that is missing

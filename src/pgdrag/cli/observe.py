@@ -204,7 +204,7 @@ def observations(
     """  # fmt: skip
     from pgdrag.cli.place import refuse_unwritable, stdout, write_named
     from pgdrag.observations.stretch import bounds, read_stretch
-    from pgdrag.report import stretch_page as page
+    from pgdrag.report.stretch import blocks, formats, text
     from pgdrag.report.terminal import print_blocks
     from pgdrag.servers.scratch import storage_errors
 
@@ -216,21 +216,21 @@ def observations(
     refuse_unwritable(target)
     stretch = read_stretch(file, begin, end)
     if format == "terminal" and target is None:
-        print_blocks(page.stretch_blocks(stretch), stdout())
+        print_blocks(blocks.stretch_blocks(stretch), stdout())
         return
     render = {
-        "html": page.render_stretch_html,
-        "markdown": page.render_stretch_markdown,
-        "json": page.render_stretch_json,
-        "text": page.render_stretch_text,
-        "terminal": page.stretch_terminal_text,
+        "html": formats.render_stretch_html,
+        "markdown": formats.render_stretch_markdown,
+        "json": formats.render_stretch_json,
+        "text": text.render_stretch_text,
+        "terminal": formats.stretch_terminal_text,
     }[format]
-    text = render(stretch)
+    document = render(stretch)
     if target is None:
-        print_document(text.rstrip("\n"))
+        print_document(document.rstrip("\n"))
         return
     with storage_errors("write the report", target.absolute().parent, hint="Name another file."):
-        write_named(target, text)
+        write_named(target, document)
     print(target.resolve())
 
 
