@@ -25,11 +25,11 @@ CONNECTION_CHURN = Symptom(
     "connection-churn",
     _churn,
     {"per_s": 10.0, "each": 0.2, "share": 0.05},
-    why="A new session costs the server about 5 ms of a processor; with fewer than five transactions for each that is "
-    "often more than their own work.",
-    says="{per_s} new connections a second, about {share:.0%} of sessions' time",
-    evidence="One for every {transactions:.1f} transactions (pg_stat_database).",
-    step="Let the application keep its connections, or put a pooler such as PgBouncer before the server.",
+    why="A new session costs the server about 5 ms of CPU time. With fewer than five transactions per session, "
+    "connecting often costs more than the transactions themselves.",
+    says="{per_s} new connections per second take about {share:.0%} of sessions' time",
+    evidence="One connection for every {transactions:.1f} transactions (pg_stat_database).",
+    step="Keep connections open in the application, or put a pooler such as PgBouncer in front of the server.",
 )
 
 
@@ -47,10 +47,11 @@ CONNECTION_LIMIT = Symptom(
     "connection-limit",
     _full,
     {"used": 0.8},
-    why="At four fifths of max_connections the next peak is refused with an error.",
+    why="At 80 % of max_connections, the next peak is likely to be refused.",
     says="{used:.0%} of the permitted connections are in use",
-    evidence="At most {of} {active:.1f} sessions were at work on average (pg_stat_activity).",
-    step="If few are active, use a connection pooler; raising max_connections costs memory and makes snapshots slower.",
+    evidence="Peak: {of} On average {active:.1f} sessions were active (pg_stat_activity).",
+    step="If few sessions are active, use a connection pooler. Raising max_connections costs memory and makes "
+    "snapshots slower.",
     severity="severity",
 )
 
@@ -71,11 +72,13 @@ CPU_SATURATED = Symptom(
     "cpu-saturated",
     _cpu,
     {"per_processor": 8.0},
-    why="With eight sessions that want each processor, each of them waits for seven eighths of its time; a benchmark "
-    "at full speed has two to four.",
-    says="{running:.0f} sessions compete for {processors:.0f} processors and wait {share:.0%} of their time for one",
-    evidence="Sessions at work without a wait (pg_stat_activity).",
-    step="Find the statements that take processor time (pg_stat_statements); fewer sessions at once (a pooler) finish sooner.",
+    why="With eight sessions competing for each processor, a session waits for CPU seven eighths of its time. A "
+    "benchmark at full speed has two to four.",
+    says="{running:.0f} sessions compete for {processors:.0f} processors; {share:.0%} of sessions' time goes to "
+    "waiting for CPU",
+    evidence="Active sessions without a wait event (pg_stat_activity).",
+    step="Find the statements that use the most CPU time (pg_stat_statements). Fewer concurrent sessions, for "
+    "example through a pooler, finish sooner.",
 )
 
 
@@ -87,8 +90,9 @@ CPU_THROTTLED = Symptom(
     "cpu-throttled",
     _throttled,
     {"share": 0.1},
-    why="In a tenth of its periods the control group had used up its processor time, and all sessions stood still.",
-    says="the control group's limit stops the server in {share:.0%} of its periods",
+    why="In a tenth of the periods the control group used up its CPU quota, and all sessions stopped until the "
+    "next period.",
+    says="the control group's CPU limit stops the server in {share:.0%} of its periods",
     evidence="nr_throttled of nr_periods (cpu.stat of the server's control group).",
     step="Raise the container's CPU limit, or run fewer sessions at once.",
 )
@@ -117,10 +121,11 @@ LWLOCKS = Symptom(
     "lwlocks",
     _lwlock,
     {"sessions": 1.0, "share": 0.25},
-    why="Sessions hold the server's own locks for microseconds; a quarter of the time waiting for them means that all "
-    "want the same.",
-    says="sessions wait {share:.0%} of their time for the server's own locks, mostly {top}",
-    evidence="{sessions:.1f} sessions on average, {top_share:.0%} of the time in LWLock:{top} (pg_stat_activity).",
-    step="Look {top} up in the manual's table of LWLock wait events; LockManager: fewer partitions or indexes per "
-    "statement; *SLRU: subtransactions or multixacts; BufferContent: one hot page.",
+    why="Sessions normally hold LWLocks for microseconds. If they spend a quarter of their time waiting for them, "
+    "many sessions want the same lock.",
+    says="sessions spend {share:.0%} of their time waiting for LWLocks, mostly {top}",
+    evidence="{sessions:.1f} sessions on average; {top_share:.0%} of the time goes to LWLock:{top} (pg_stat_activity).",
+    step="Look up {top} among the LWLock wait events in PostgreSQL's manual. LockManager: touch fewer partitions "
+    "or indexes per statement. *SLRU: avoid subtransactions or multixacts. BufferContent: find the contended "
+    "page.",
 )

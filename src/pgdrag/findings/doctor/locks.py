@@ -46,10 +46,10 @@ LOCK_QUEUE = Symptom(
     "lock-queue",
     _queue,
     {"sessions": 0.4, "share": 0.1},
-    why="Half a session that always waits for one transaction of a second or more is a queue; short transactions "
-    "block each other for milliseconds.",
-    says="{sessions:.1f} sessions wait for the locks of one transaction, {share:.0%} of sessions' time",
-    evidence="{who}; at most {most} behind it, for locks on {locks} (pg_blocking_pids).",
+    why="On average 0.4 or more sessions wait for a transaction that has run for a second or longer. Short "
+    "transactions block each other only for milliseconds.",
+    says="{sessions:.1f} sessions wait for locks of one transaction, {share:.0%} of sessions' time",
+    evidence="{who}; at most {most} waited behind it, lock type {locks} (pg_blocking_pids).",
     step="{action}",
 )
 
@@ -69,12 +69,13 @@ HOT_ROWS = Symptom(
     "hot-rows",
     _hot_rows,
     {"sessions": 1.0, "share": 0.3},
-    why="Transactions that update the same rows wait for each other's commit. Below a session on average and a third "
-    "of the time, other waits are worth more.",
-    says="{sessions:.1f} sessions wait for rows that others have just changed, {share:.0%} of sessions' time",
+    why="Transactions that update the same rows wait for each other to commit. With less than one session waiting "
+    "on average, or less than 30 % of the time, other waits matter more.",
+    says="{sessions:.1f} sessions wait for rows that other transactions have changed, {share:.0%} of sessions' "
+    "time",
     evidence="Waits Lock:transactionid and Lock:tuple of short transactions (pg_stat_activity).",
-    step="Find the rows that all change (counters, totals, queues): change them last in the transaction, spread them "
-    "over several rows, or take queue entries with SKIP LOCKED.",
+    step="Find the contended rows (counters, totals, queue entries). Update them last in the transaction, spread "
+    "them over several rows, or take queue entries with SKIP LOCKED.",
     unless=("deadlocks",),
 )
 
@@ -97,11 +98,13 @@ DEADLOCKS = Symptom(
     "deadlocks",
     _deadlocks,
     {"per_s": 1 / 60, "count": 0.9},
-    why="Each deadlock makes its sessions wait for deadlock_timeout and ends in an error; more than one a minute "
-    "is no accident.",
-    says="{count:.0f} deadlocks, each a transaction that fails after {timeout}, {share:.0%} of sessions' time",
+    why="Each deadlock makes its sessions wait for deadlock_timeout and ends a transaction with an error. More "
+    "than one a minute is not chance.",
+    says="{count:.0f} deadlocks, each ending a transaction with an error after {timeout}, take {share:.0%} of "
+    "sessions' time",
     evidence="{per_s} per second (pg_stat_database); deadlock_timeout is {timeout}.",
-    step="The server's log names the statements of each: let all transactions lock rows in the same order.",
+    step="Find the statements of each deadlock in the server's log, and make all transactions lock rows in the "
+    "same order.",
     severity="severity",
 )
 
@@ -115,7 +118,8 @@ ADVISORY_LOCKS = Symptom(
     "advisory-locks",
     _advisory,
     {"sessions": 0.5, "share": 0.2},
-    why="Advisory locks are the application's own; the server can only tell that a fifth of the time is spent on them.",
+    why="The application takes advisory locks for its own purposes. The server can tell only that sessions spend "
+    "a fifth of their time waiting for them.",
     says="{sessions:.1f} sessions wait for advisory locks, {share:.0%} of sessions' time",
     evidence="Wait Lock:advisory (pg_stat_activity).",
     step="See who holds them: SELECT pid, objid FROM pg_locks WHERE locktype = 'advisory' AND granted.",
@@ -137,11 +141,11 @@ IDLE_IN_TRANSACTION = Symptom(
     "idle-in-transaction",
     _idle,
     {"idle_s": 10.0},
-    why="A client that leaves a transaction open for ten seconds is not computing between two statements: it was "
-    "forgotten, and keeps its locks and its snapshot.",
+    why="A client that leaves a transaction open for ten seconds between two statements has usually forgotten it. "
+    "The transaction keeps its locks and its snapshot.",
     says="a session has been idle in transaction for {idle}",
-    evidence="{count:.1f} sessions on average (pg_stat_activity).",
-    step="See who: pgdrag horizon show; set idle_in_transaction_session_timeout.",
+    evidence="{count:.1f} sessions are idle in transaction on average (pg_stat_activity).",
+    step="Find the session with pgdrag horizon show, and set idle_in_transaction_session_timeout.",
     severity="severity",
     unless=("lock-queue", "held-horizon"),
 )
@@ -156,12 +160,12 @@ ROLLBACKS = Symptom(
     "rollbacks",
     _rollbacks,
     {"rolled_back": 0.2, "per_s": 1.0},
-    why="A transaction that is rolled back has cost what a committed one costs. TPC-C, made to be realistic, rolls back "
+    why="A transaction that rolls back has cost as much as one that commits. For comparison, TPC-C rolls back "
     "less than 1 %.",
     says="{rolled_back:.0%} of all transactions are rolled back, {per_s} per second",
     evidence="pg_stat_database, all databases.",
-    step="The server's log has the errors (log_min_messages = error or lower); a driver that ends reading "
-    "transactions with ROLLBACK is harmless.",
+    step="Look for errors in the server's log (log_min_messages = error or lower). A driver that ends read-only "
+    "transactions with ROLLBACK does no harm.",
     severity="severity",
     unless=("deadlocks",),
 )

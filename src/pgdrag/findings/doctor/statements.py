@@ -60,11 +60,12 @@ MISSING_INDEX = Symptom(
     "missing-index",
     _scans,
     {"per_s": 1.0, "share": 0.1, "sessions": 0.05},
-    why="A statement that comes every second and reads a table of 5,000 rows or more from start to end usually wants "
-    "few of them. Ten million rows a second are what one session reads at best.",
-    says="table {table} is read from start to end {per_s} times a second, at least {share:.0%} of sessions' time",
-    evidence="{rows:,.0f} rows in each sequential scan, {index_scans:,.0f} index scans (pg_stat_user_tables). {statement}",
-    step="EXPLAIN the statements on {table} that come most often: they probably need an index on the columns of their WHERE clause.",
+    why="A statement that scans a table of 5,000 rows or more every second usually needs only a few of them. The "
+    "share of time assumes ten million rows per second, the most that one session can read.",
+    says="table {table} is scanned sequentially {per_s} times a second, at least {share:.0%} of sessions' time",
+    evidence="{rows:,.0f} rows per sequential scan, {index_scans:,.0f} index scans (pg_stat_user_tables). {statement}",
+    step="EXPLAIN the most frequent statements on {table}: they probably need an index on the columns of their "
+    "WHERE clause.",
     unless=("planner-settings", "missing-statistics"),
 )
 
@@ -92,12 +93,13 @@ PLANNER_SETTINGS = Symptom(
     "planner-settings",
     _scans,
     {"per_s": 1.0, "share": 0.1, "forbidden": 1.0, "indexes": 1.0},
-    why="A planner method that is switched off, or a cost ten times its default, keeps the planner from indexes that "
-    "are there.",
-    says="{forbidding} keeps the planner from indexes: {table} is read whole {per_s} times a second",
-    evidence="{rows:,.0f} rows in each sequential scan, at least {share:.0%} of sessions' time; {table} has {indexes:.0f} "
+    why="A planner method that is disabled, or a cost of ten times its default, keeps the planner from using "
+    "existing indexes.",
+    says="{forbidding} keeps the planner from using indexes: table {table} is scanned sequentially {per_s} times a "
+    "second",
+    evidence="{rows:,.0f} rows per sequential scan, at least {share:.0%} of sessions' time; {table} has {indexes:.0f} "
     "indexes (pg_stat_user_tables, pg_settings). {statement}",
-    step="Try it in one session first: SET the setting to its default, and EXPLAIN the statement again.",
+    step="First try it in one session: SET the setting to its default, and EXPLAIN the statement again.",
 )
 
 
@@ -127,11 +129,12 @@ MISSING_STATISTICS = Symptom(
     "missing-statistics",
     _statistics,
     {"count": 1.0, "sessions": 0.2},
-    why="Of a table that was never analyzed the planner guesses how many rows a condition leaves; for 1,000 rows and "
-    "more the guess is off by as much.",
+    why="Without statistics, the planner can only guess how many rows match a condition. With 1,000 rows or more, "
+    "a wrong guess can mean a plan many times slower.",
     says="table {table} has no statistics and is scanned {per_s} times a second",
     evidence="{rows:,.0f} rows, never analyzed; {count:.0f} tables in all (pg_stat_user_tables, pg_stats). {statement}",
-    step="ANALYZE {table}; then check why autovacuum did not (autovacuum or track_counts off, or the table is new).",
+    step="Run ANALYZE {table}. Then find out why autovacuum did not: autovacuum or track_counts is off, or the "
+    "table is new.",
     severity="severity",
 )
 
@@ -155,12 +158,12 @@ TEMP_SPILL = Symptom(
     "temp-spill",
     _spill,
     {"bytes_per_s": 10e6, "weight": 1.0},
-    why="10 MB/s of temporary files are written and read again beside all other I/O. Less than one file a second and "
-    "50 MB/s, which weigh 1, is what an index build makes.",
-    says="sorts and hashes spill {rate} into temporary files, about {share:.0%} of sessions' time",
+    why="Temporary files are written and read again, in addition to all other I/O. The threshold is 10 MB/s, with "
+    "at least one file or 50 MB every second: an index build makes less.",
+    says="sorts and hashes spill {rate} to temporary files, about {share:.0%} of sessions' time",
     evidence="{files} files per second (pg_stat_database); {work_mem}. {statement}",
-    step="Find them with log_temp_files = 0; raise work_mem for these statements alone (SET LOCAL), since each "
-    "node of each session may take as much.",
+    step="Find the statements with log_temp_files = 0. Raise work_mem for these alone (SET LOCAL), since each node "
+    "of each session's plan may use that much.",
     severity="severity",
 )
 
@@ -180,8 +183,8 @@ JIT = Symptom(
     "jit",
     _jit,
     {"share": 0.2, "sessions": 0.05},
-    why="Compilation that takes a fifth of the execution does not pay for itself.",
-    says="just-in-time compilation takes {share:.0%} of statements' time",
+    why="Compilation that takes a fifth of the execution time does not pay for itself.",
+    says="just-in-time compilation takes {share:.0%} of statements' execution time",
     evidence="{sessions:.2f} s in each second (pg_stat_statements).",
     step="Set jit = off, or raise jit_above_cost.",
 )

@@ -38,12 +38,14 @@ CHECKPOINT_STORM = Symptom(
     _checkpoints,
     {"requested": 1.5},
     at_most={"interval_s": 30.0},
-    why="The server itself warns of checkpoints that come more often than every 30 s (checkpoint_warning): after each, "
-    "every page that is changed goes into WAL whole.",
-    says="a checkpoint every {every} because WAL reaches max_wal_size; writing takes {share:.0%} of sessions' time",
-    evidence="{requested:.0f} checkpoints by request, {images:,.0f} full-page images and {wal} of WAL per second "
+    why="PostgreSQL itself warns when checkpoints occur less than 30 s apart (checkpoint_warning). After each "
+    "checkpoint, the first change of a page writes the whole page to WAL.",
+    says="WAL reaches max_wal_size and forces a checkpoint every {every}; writing takes {share:.0%} of sessions' "
+    "time",
+    evidence="{requested:.0f} requested checkpoints, {images:,.0f} full-page images and {wal} of WAL per second "
     "(pg_stat_checkpointer, pg_stat_wal); {limit}.",
-    step="Raise max_wal_size so that checkpoint_timeout decides: to the WAL of 15 minutes, if the disk has room.",
+    step="Raise max_wal_size to the WAL of about 15 minutes, if the disk has room, so that checkpoint_timeout "
+    "triggers checkpoints.",
     severity="severity",
 )
 
@@ -67,11 +69,13 @@ TINY_CACHE = Symptom(
     _cache,
     {"reads_per_s": 1000.0, "share": 0.05},
     at_most={"hit": 0.95, "buffers": _SMALL_BUFFERS},
-    why="Less than half of PostgreSQL's own default of 128 MB, and one block in twenty comes from outside: a read costs "
-    "10 µs even from the kernel's cache.",
-    says="shared_buffers is too small: {reads_per_s:,.0f} blocks are read a second, at least {share:.0%} of sessions' time",
+    why="shared_buffers is less than half of PostgreSQL's default of 128 MB, and at least 5 % of blocks are not "
+    "found there. Reading a block takes about 10 µs even from the kernel's cache.",
+    says="shared_buffers is too small: {reads_per_s:,.0f} blocks are read per second, at least {share:.0%} of "
+    "sessions' time",
     evidence="Only {hit:.1%} of blocks were found in shared_buffers (pg_stat_database); {setting}.",
-    step="Raise shared_buffers, to about a quarter of the memory that the server may use; pgdrag ablate measures what it brings.",
+    step="Raise shared_buffers to about a quarter of the memory that the server may use; pgdrag ablate measures "
+    "the effect.",
 )
 
 
@@ -91,11 +95,13 @@ DISK_READS = Symptom(
     "disk-reads",
     _reads,
     {"share": 0.3, "sessions": 0.5, "busy": 0.8, "wait_s": 0.002},
-    why="The device is busy most of the time and takes longer than the 0.1 ms of a solid-state disk: what is read does "
-    "not fit into memory.",
-    says="sessions wait {share:.0%} of their time for blocks from a disk that is {busy:.0%} busy",
-    evidence="{reads_per_s:,.0f} reads per second from the device, {wait} each (/proc/diskstats); waits IO:DataFileRead.",
-    step="See which statements read most (pg_stat_statements, shared_blks_read); more memory, or a faster disk.",
+    why="The device is busy most of the time, and reads take much longer than the 0.1 ms of a solid-state disk: "
+    "the data that is read does not fit into memory.",
+    says="sessions spend {share:.0%} of their time reading blocks from a disk that is {busy:.0%} busy",
+    evidence="{reads_per_s:,.0f} reads per second from the device, {wait} each (/proc/diskstats); waits "
+    "IO:DataFileRead.",
+    step="Find the statements that read most (shared_blks_read of pg_stat_statements); add memory, or use a faster "
+    "disk.",
 )
 
 
@@ -120,12 +126,12 @@ SLOW_WAL_SYNC = Symptom(
     "slow-wal-sync",
     _wal_sync,
     {"took_s": 0.010, "share": 0.3, "sessions": 0.3},
-    why="A solid-state disk makes WAL durable in about 1 ms, one with a protected cache in 0.1 ms; 10 ms are a rotating "
-    "disk, a network, or a device that others keep busy.",
-    says="commits wait {share:.0%} of sessions' time for WAL to become durable: {took} for each sync",
-    evidence="{syncs} syncs per second (pg_stat_wal or pg_stat_io), duration from samples of waits IO:WalSync.",
-    step="See what else writes to that device; move pg_wal to a faster one; synchronous_commit = off only where the last "
-    "commits may be lost in a crash.",
+    why="A solid-state disk flushes WAL in about 1 ms, one with a protected cache in 0.1 ms. 10 ms means a "
+    "rotating disk, network storage, or a device that is busy with other work.",
+    says="commits wait {share:.0%} of sessions' time for WAL flushes, which take {took} each",
+    evidence="{syncs} flushes per second (pg_stat_wal or pg_stat_io); their duration is from samples of IO:WalSync.",
+    step="See what else writes to the device, or move pg_wal to a faster one. Set synchronous_commit = off only "
+    "where a crash may lose the latest commits.",
 )
 
 
@@ -143,10 +149,11 @@ STANDBY_WAIT = Symptom(
     "standby-wait",
     _standby,
     {"sessions": 0.2, "share": 0.2},
-    why="A fifth of sessions' time is spent on the confirmation of a standby.",
+    why="Sessions spend a fifth of their time waiting for a standby's confirmation.",
     says="commits wait {share:.0%} of sessions' time for a standby to confirm them",
     evidence="{sessions:.1f} sessions in IPC:SyncRep on average (pg_stat_activity); {names}.",
-    step="See whether it is there and keeps up: SELECT application_name, state, sync_state, replay_lag FROM pg_stat_replication.",
+    step="See whether the standby is connected and keeps up: SELECT application_name, state, sync_state, "
+    "replay_lag FROM pg_stat_replication.",
 )
 
 
@@ -170,10 +177,10 @@ COMMIT_DELAY = Symptom(
     "commit-delay",
     _delay,
     {"asleep": 0.1, "share": 0.2},
-    why="commit_delay lets commits wait for others to share a sync. Where somebody sleeps for a tenth of the time and the "
-    "others wait for a fifth of theirs, the sleep costs more than a sync.",
+    why="commit_delay makes a commit wait so that others can share its WAL flush. If some session sleeps there a tenth "
+    "of the time, and others wait for it a fifth of theirs, the delay costs more than the flushes it saves.",
     says="commits wait {share:.0%} of sessions' time because of commit_delay",
-    evidence="A session sleeps in commit_delay {asleep:.0%} of the time (from syncs per second) while others wait in LWLock:WALWrite; {delay}.",
+    evidence="A session sleeps in commit_delay {asleep:.0%} of the time (from flushes per second) while others wait in LWLock:WALWrite; {delay}.",
     step="ALTER SYSTEM RESET commit_delay; SELECT pg_reload_conf().",
 )
 
@@ -200,11 +207,11 @@ LOG_FLOOD = Symptom(
     "log-flood",
     _log,
     {"bytes_per_s": 200e3},
-    why="200 kB/s are 17 GB a day, more than anyone reads; each line costs its session a write, and all share one "
+    why="200 kB/s is 17 GB a day. Each line costs its session a write, and all sessions share one logging "
     "collector.",
     says="the server writes {rate} of log, {day} a day",
-    evidence="{each} for each transaction; {said}.",
-    step="Log fewer statements: log_min_duration_statement = 1s, or log_transaction_sample_rate.",
+    evidence="{each} per transaction; {said}.",
+    step="Log fewer statements, for example with log_min_duration_statement = 1s or log_transaction_sample_rate.",
     severity="severity",
 )
 
@@ -232,10 +239,12 @@ FULL_DISK = Symptom(
     "full-disk",
     _disk,
     {"urgency": 1.0},
-    why="At 95 %, or with an hour left at this rate: when pg_wal cannot be written the server stops at once.",
-    says="the data directory's disk is {used:.1%} full, {free} are free{when}",
-    evidence="statvfs of the data directory.",
-    step="See what grows: SELECT pg_size_pretty(sum(size)) FROM pg_ls_waldir(); replication slots, temporary files, the log.",
+    why="The disk is 95 % full, or will be full within an hour at this rate. When WAL cannot be written, the "
+    "server shuts down.",
+    says="the data directory's disk is {used:.1%} full, with {free} free{when}",
+    evidence="File system of the data directory (statvfs).",
+    step="See what grows: WAL (SELECT pg_size_pretty(sum(size)) FROM pg_ls_waldir()), replication slots, temporary "
+    "files, or the log.",
     severity="severity",
 )
 
@@ -257,10 +266,12 @@ SLOT_WAL = Symptom(
     "slot-wal",
     _slot,
     {"ratio": 1.0},
-    why="Beyond max_wal_size WAL is kept for the slot alone, without limit unless max_slot_wal_keep_size sets one.",
-    says="a replication slot keeps {kept} of WAL, and with it old WAL files",
+    why="WAL beyond max_wal_size is kept only for the slot, and without a limit unless max_slot_wal_keep_size is "
+    "set.",
+    says="a replication slot keeps {kept} of WAL from being removed",
     evidence="{slot} max_wal_size is {limit} (pg_replication_slots).",
-    step="Let its consumer catch up, or drop it: SELECT pg_drop_replication_slot(…); set max_slot_wal_keep_size.",
+    step="Let its consumer catch up, or drop the slot: SELECT pg_drop_replication_slot(…). Set "
+    "max_slot_wal_keep_size.",
     severity="severity",
 )
 
@@ -280,9 +291,11 @@ ARCHIVE_FAILING = Symptom(
     "archive-failing",
     _archive,
     {"behind_s": 0.001},
-    why="As long as the last attempt failed, every WAL file since is kept, and a backup cannot be restored beyond.",
+    why="While archiving fails, all WAL since the last success is kept, and backups cannot be restored to any "
+    "later point.",
     says="WAL archiving fails; nothing has been archived for {behind}",
     evidence="{file} failed last (pg_stat_archiver); pg_wal has {wal}.",
-    step="The server's log has the archive_command's own words; run it by hand as the server's user.",
+    step="Look for the output of archive_command in the server's log, and run the command by hand as the server's "
+    "user.",
     severity="severity",
 )

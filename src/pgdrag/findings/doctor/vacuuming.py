@@ -32,11 +32,12 @@ HELD_HORIZON = Symptom(
     "held-horizon",
     _horizon,
     {"age": 10_000, "held_s": 10.0},
-    why="Of rows that are updated often, all versions of the last 10,000 transactions have to be kept and skipped; a "
-    "transaction of less than 10 s is an ordinary one.",
-    says="vacuum can remove nothing that died in the last {age:,.0f} transactions: the horizon has been held for {held}",
+    why="Vacuum keeps every row version that an open snapshot may need, and scans must skip them. A horizon that "
+    "is 10,000 transactions and 10 s old is beyond what ordinary transactions hold.",
+    says="vacuum cannot remove row versions that died in the last {age:,.0f} transactions: the horizon has been "
+    "held for {held}",
     evidence="{who} {dead:,.0f} dead rows in this database (pg_stat_user_tables).",
-    step="pgdrag horizon show names all holders, and the statement that ends each.",
+    step="Run pgdrag horizon show: it names all holders, and the statement that ends each.",
     severity="severity",
 )
 
@@ -61,11 +62,13 @@ FUTILE_VACUUM = Symptom(
     "futile-vacuum",
     _futile,
     {"vacuums": 2.0, "dead": 1000.0, "dead_share": 0.2},
-    why="A table that was vacuumed twice in the window and still is a fifth dead rows was read in vain: more than that "
-    "is what autovacuum begins at (autovacuum_vacuum_scale_factor = 0.2).",
-    says="vacuum of {table} ran {vacuums:.0f} times and left {dead:,.0f} dead rows",
-    evidence="{dead_share:.0%} of the table is dead (pg_stat_user_tables); the horizon is {age:,.0f} transactions old. {who}",
-    step="End who holds the horizon (pgdrag horizon show): until then each vacuum reads the table for nothing.",
+    why="The table was vacuumed at least twice in the window, and 20 % of its rows are still dead. That is the "
+    "share at which autovacuum starts (autovacuum_vacuum_scale_factor = 0.2), so it will soon start again.",
+    says="vacuum ran {vacuums:.0f} times on table {table} and left {dead:,.0f} dead rows",
+    evidence="{dead_share:.0%} of its rows are dead (pg_stat_user_tables); the horizon is {age:,.0f} transactions old. "
+    "{who}",
+    step="End whatever holds the horizon (pgdrag horizon show). Until then, vacuum reads the table without being "
+    "able to remove these rows.",
     severity="severity",
 )
 
@@ -92,11 +95,13 @@ VACUUM_STORM = Symptom(
     "vacuum-storm",
     _storm,
     {"per_s": 0.2, "vacuums": 3.0},
-    why="By default autovacuum looks at a database once a minute. A table that is vacuumed every five seconds is read, "
-    "and its pages are written, far more often than its changes need.",
+    why="By default, autovacuum checks a database once a minute. A table that is vacuumed every five seconds is "
+    "read and written far more often than its changes require.",
     says="table {table} is vacuumed every {every}",
-    evidence="{vacuums:.0f} vacuums in the window, {changed:,.0f} rows changed between two (pg_stat_user_tables); {naptime}.",
-    step="Raise autovacuum_vacuum_threshold or the scale factor of {table}, or autovacuum_naptime to its 1min.",
+    evidence="{vacuums:.0f} vacuums in the window, {changed:,.0f} rows changed between two (pg_stat_user_tables); "
+    "{naptime}.",
+    step="Raise autovacuum_vacuum_threshold or autovacuum_vacuum_scale_factor of {table}, or set "
+    "autovacuum_naptime to its default of 1min.",
     severity="severity",
     unless=("futile-vacuum",),
 )
@@ -122,10 +127,12 @@ DEAD_ROWS = Symptom(
     "dead-rows",
     _dead,
     {"dead": 20_000.0, "dead_share": 0.4},
-    why="Autovacuum begins at a fifth of dead rows by default: at twice that it does not keep up, or is off.",
-    says="{dead_share:.0%} of table {table} are dead rows, which every scan has to skip",
+    why="By default, autovacuum starts when about 20 % of the rows are dead. At 40 % it is off, or cannot keep "
+    "up.",
+    says="{dead_share:.0%} of the rows of table {table} are dead, and every scan has to skip them",
     evidence="{dead:,.0f} dead and {live:,.0f} live rows (pg_stat_user_tables); {autovacuum}.",
-    step="VACUUM (VERBOSE, ANALYZE) {table}; and see why autovacuum did not: autovacuum, its cost limit, or a lock.",
+    step="Run VACUUM (VERBOSE, ANALYZE) {table}. Then find out why autovacuum did not: it is off, slowed down by "
+    "its cost limit, or blocked by a lock.",
     severity="severity",
     unless=("held-horizon", "futile-vacuum"),
 )
@@ -145,10 +152,12 @@ WRAPAROUND = Symptom(
     "wraparound",
     _wraparound,
     {"used": 0.5},
-    why="Vacuum is forced at autovacuum_freeze_max_age, by default a tenth of the numbers: at half of them it has "
-    "failed for long. At all of them no transaction can begin.",
-    says="{used:.0%} of the transaction numbers are used up; the server stops at 100 %",
-    evidence="The oldest that is not frozen is {age:,.0f} transactions old. {where}",
-    step="End who holds the horizon (pgdrag horizon show), then VACUUM (FREEZE, VERBOSE) the oldest tables of that database.",
+    why="Autovacuum must freeze a table at autovacuum_freeze_max_age, by default about 10 % of the transaction "
+    "IDs. At 50 %, freezing has been failing for a long time. At 100 %, the server refuses new transaction "
+    "IDs.",
+    says="{used:.0%} of the transaction IDs are used up; at 100 % the server accepts no more writes",
+    evidence="The oldest unfrozen transaction ID is {age:,.0f} transactions old. {where}",
+    step="End whatever holds the horizon (pgdrag horizon show), then run VACUUM (FREEZE, VERBOSE) on the oldest "
+    "tables of that database.",
     severity="severity",
 )
