@@ -30,7 +30,7 @@ def doctor(
         typer.Option(
             "--since",
             metavar="FILE",
-            help="Observations of the same server (see pgdrag observe): report whether throughput has fallen and waits have risen since",
+            help="Observations of the same server (see pgdrag observe): report whether throughput has fallen and waits have risen since, and which statements take longer",
         ),
     ] = None,
     all_: Annotated[
@@ -58,8 +58,8 @@ def doctor(
     Of a configuration it names the lines that were measured to be slower than others, on this machine or
     elsewhere, each with the measurement and the command that repeats it here.
 
-    With --since, throughput and waits are compared with those of saved observations, by a test that does not
-    take autocorrelation for news: look for some minutes then.
+    With --since, throughput, waits and each statement are compared with saved observations, by tests that do not
+    mistake ordinary variation for a change: look for some minutes then.
 
     Exit status: 0 nothing stands out, 1 something was found, 2 misuse or the server cannot be reached.
     """
@@ -70,9 +70,11 @@ def doctor(
     from pgdrag.findings.doctor import diagnose
     from pgdrag.findings.doctor.periods import change_between, period_of
     from pgdrag.findings.doctor.since import period_of_stretch, since_json, since_words
+    from pgdrag.findings.doctor.statement_rises import not_compared, rise_diagnoses, statement_rises
     from pgdrag.findings.doctor.words import IN_FULL, doctor_json, doctor_lines
     from pgdrag.live.window import observe_window
-    from pgdrag.observations.stretch import read_stretch
+    from pgdrag.model.recordings import StatementUse
+    from pgdrag.observations.stretch import read_stretch, statement_parts
 
     if subject is not None and is_configuration(subject):
         return doctor_conf(subject, postgres=postgres, json=json)
@@ -91,8 +93,14 @@ def doctor(
     found = diagnose(window)
     change = None if earlier is None else change_between(earlier, period_of(window))
     name = "" if since is None else since.name
+    rises, not_told = [], ""
+    if since is not None:
+        parts = statement_parts(since, server.target.database, window.length_s)
+        rises = statement_rises(parts, window.recordings.of(StatementUse))
+        not_told = not_compared(parts, window, name)
+        found = found.with_others(rise_diagnoses(rises, len(parts), name))
     if json:
-        compared = {} if since is None else {"since": since_json(change, name)}
+        compared = {} if since is None else {"since": since_json(change, name, rises)}
         print_json({**doctor_json(window, found), **compared})
     else:
         console = stdout()
@@ -100,7 +108,7 @@ def doctor(
         for line in doctor_lines(window, found, in_full=in_full):
             console.print(line, soft_wrap=True, markup=False, highlight=False)
         if since is not None:
-            line = since_words(change, name)
+            line = f"{since_words(change, name)} {not_told}".rstrip()
             console.print(line, soft_wrap=True, markup=False, highlight=False)
     is_regression = change is not None and change.is_regression
     return EXIT_FAILED_CHECK if found.found or is_regression else EXIT_DONE

@@ -19,6 +19,7 @@ CLOCK_STEP = "clock step"
 BEGAN = "observing began"
 # Stands for all statements of a sample that are not among those with most time.
 OTHER_STATEMENTS = "(other statements)"
+MOST_TEXT = 2000  # characters of a statement
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,12 @@ from typing import Any, TypeAlias
 
 from pgdrag.collectors import OWN_MARK, Observer, Unseen
 from pgdrag.literals import without_literals
-from pgdrag.model.observed import NO_TOTALS, OTHER_STATEMENTS, Statement, StatementTotals
+from pgdrag.model.observed import MOST_TEXT, NO_TOTALS, OTHER_STATEMENTS, Statement, StatementTotals
 from pgdrag.observations.thinning import MOST_STATEMENTS
 
 EXTENSION = "pg_stat_statements"
 # Of the extension, not the server: an upgrade leaves it as it was.
 _OLDEST = (1, 9)
-_MOST_TEXT = 2000  # characters of a statement
 
 _WHERE = """
 SELECT quote_ident(nspname), extversion
@@ -113,7 +112,7 @@ class StatementAccount:
             elif OWN_MARK in text or text.startswith(_PREPARATION):
                 self._named[key] = None
             else:
-                self._named[key] = Statement(name, without_literals(text)[:_MOST_TEXT])
+                self._named[key] = Statement(name, without_literals(text)[:MOST_TEXT])
 
 
 def _growth(then: StatementTotals, now: StatementTotals) -> StatementTotals:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -18,6 +18,8 @@ from pgdrag.model.observed import (
     Resolution,
     Sample,
     Spread,
+    Statement,
+    StatementTotals,
     Stretch,
     Wait,
 )
@@ -112,6 +114,29 @@ def read_stretch(path: Path, begin: str | None = None, end: str | None = None) -
             dropped_until_unix_s=reader.dropped_until(),
             condensed=size_of_each(len(intervals)),
         )
+
+
+def statement_parts(path: Path, database: str, least_s: float) -> list[dict[str, StatementTotals]]:
+    """Return what each statement of a database took in one part of the file after the other.
+
+    Args:
+        least_s: how long each part is observed, at least; what is left in the end is no part.
+
+    Raises:
+        ObservationsError: the file cannot be read.
+    """
+    found: list[dict[str, StatementTotals]] = []
+    part: list[Mapping[Statement, StatementTotals]] = []
+    observed_s = 0.0
+    with ObservationReader(path) as reader:
+        for sample in reader.samples(*_bounds(reader, None, None)):
+            part.append(sample.statements)
+            observed_s += sample.observed_s
+            if observed_s >= least_s:
+                totals = added_up(part).items()
+                found.append({x.text: one for x, one in totals if x.database == database})
+                part, observed_s = [], 0.0
+    return found
 
 
 def _bounds(reader: ObservationReader, begin: str | None, end: str | None) -> tuple[float, float]:

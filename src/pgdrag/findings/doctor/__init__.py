@@ -5,8 +5,8 @@ A symptom is registered by being a `Symptom` in a module of this folder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from pgdrag import registry
 from pgdrag.findings.doctor._sights import NotSeen, SessionTimes, Sights
@@ -91,6 +91,10 @@ class Diagnoses:
     looked_for: tuple[str, ...]
     unseen: Mapping[str, str]
 
+    def with_others(self, others: Iterable[Diagnosis]) -> Diagnoses:
+        """Return them with those that something else than a symptom told, in one order."""
+        return replace(self, found=_worst_first((*self.found, *others)))
+
 
 def all_symptoms() -> dict[str, Symptom]:
     """Return every registered symptom, by name."""
@@ -110,7 +114,11 @@ def diagnose(window: LiveWindow, symptoms: Mapping[str, Symptom] | None = None) 
     names = {symptom.name for symptom, _ in found}
     kept = [diagnosis for symptom, diagnosis in found if not names & set(symptom.unless)]
     looked_for = tuple(name for name in wanted if name not in unseen)
-    return Diagnoses(tuple(sorted(kept, key=lambda one: -one.severity)), looked_for, unseen)
+    return Diagnoses(_worst_first(kept), looked_for, unseen)
+
+
+def _worst_first(found: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
+    return tuple(sorted(found, key=lambda one: -one.severity))
 
 
 def examine(symptom: Symptom, sights: Sights) -> Diagnosis | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from pgdrag.findings.doctor.periods import COMMITS, CONFIDENCE, SESSIONS, Change, Period
+from pgdrag.findings.doctor.statement_rises import StatementRise
 from pgdrag.model.measurement import Sample
 from pgdrag.model.observed import Stretch
 from pgdrag.units import format_number, format_ratio
@@ -47,10 +50,13 @@ def since_words(change: Change | None, file: str) -> str:
     return f"Since {file}: throughput has not fallen significantly ({interval}).{waits}"
 
 
-def since_json(change: Change | None, file: str) -> dict[str, Any]:
-    """Return the same as numbers."""
+def since_json(
+    change: Change | None, file: str, rises: Sequence[StatementRise] = ()
+) -> dict[str, Any]:
+    """Return the same as numbers, with the statements that take longer or read more."""
+    statements = [asdict(one) for one in rises]
     if change is None:
-        return {"file": file, "is_regression": False}
+        return {"file": file, "is_regression": False, "statements": statements}
     found = change.throughput.slowdown
     return {
         "file": file,
@@ -62,4 +68,5 @@ def since_json(change: Change | None, file: str) -> dict[str, Any]:
             for one in change.rises
         ],
         "too_short": change.too_short,
+        "statements": statements,
     }
