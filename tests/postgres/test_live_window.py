@@ -175,9 +175,9 @@ def test_the_session_is_named_cannot_write_and_ends(running: Callable[..., Clust
     with LiveObserver(reached(cluster)) as observer:
         observer.window(0.1)
         assert _sessions(cluster) == 1
-        assert observer._connection is not None
+        assert observer._existing is not None
         with pytest.raises(Exception, match="read-only"):
-            observer._connection.execute("CREATE TABLE public.t ()")
+            observer._existing.connection.execute("CREATE TABLE public.t ()")
     with cluster.connect() as client:
         client.execute("SELECT pg_sleep(0)")
     assert _sessions(cluster) == 0

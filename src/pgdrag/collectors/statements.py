@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from operator import add
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, LiteralString, NamedTuple, TypeAlias
 
 from pgdrag.collectors import (
     OWN_MARK,
@@ -42,8 +42,8 @@ _SETTINGS = """
 SELECT name, reset_val FROM pg_settings
  WHERE name IN ('compute_query_id', 'pg_stat_statements.track', 'pg_stat_statements.track_planning')
 """
-_SCHEMA = """
-SELECT quote_ident(nspname)
+_EXTENSION: LiteralString = """
+SELECT quote_ident(nspname), extversion
   FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
  WHERE extname = 'pg_stat_statements'
 """
@@ -55,6 +55,31 @@ _DRAWN = (
 # where those within functions are part of the statement that called them; and how often the view had to
 # forget statements.
 _Reading: TypeAlias = tuple[Mapping[tuple[int, int], StatementUse], int]
+
+
+class Extension(NamedTuple):
+    """pg_stat_statements, as a database has it.
+
+    Attributes:
+        view: with its schema, quoted where necessary.
+        version: of the extension, which is not the server's: (1, 11).
+    """
+
+    view: str
+    version: tuple[int, ...]
+
+
+def find_extension(observer: Observer) -> Extension | None:
+    """Return where pg_stat_statements is in the observer's database; None: nowhere.
+
+    Raises:
+        Unseen: see `Observer.query`.
+    """
+    found = observer.query(_EXTENSION)
+    if not found:
+        return None
+    schema, version = found[0]
+    return Extension(f"{schema}.{EXTENSION}", tuple(int(x) for x in version.split(".")))
 
 
 class Statements(Collector):
@@ -199,13 +224,15 @@ def _view(observer: Observer, database: int) -> Iterator[_View]:
     Raises:
         Unseen: the extension's objects are missing, and cannot be made.
     """
-    if found := observer.query(_SCHEMA):
-        yield _View(observer, f"{found[0][0]}.{EXTENSION}", database)
+    if found := find_extension(observer):
+        yield _View(observer, found.view, database)
         return
     with making_extensions(observer.cluster, [EXTENSION], dbname=_MAINTENANCE) as made:
         reader = Observer(observer.cluster, made)
         observer.own_sessions.add(reader.backend_pid)
-        yield _View(reader, f"{reader.query(_SCHEMA)[0][0]}.{EXTENSION}", database)
+        found = find_extension(reader)
+        assert found is not None, "it has just been made"
+        yield _View(reader, found.view, database)
         observer.own_sessions.discard(reader.backend_pid)
 
 

@@ -39,6 +39,8 @@ from pgdrag.english import printable
 from pgdrag.errors import ServerLost, UsageError
 
 ANSWER_TIMEOUT_S = 10.0
+# Keywords by which a server is missed soon that disappears without closing the connection.
+SOON_LOST = {"connect_timeout": 10, "tcp_user_timeout": 15_000}
 # What says where to connect to; PGUSER or PGPASSWORD alone name no server.
 _PLACES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGSERVICE")
 

@@ -13,11 +13,11 @@ from pgdrag.driver.contract import Line, ProgressLine
 from pgdrag.driver.process import Driver
 from pgdrag.errors import ServerError
 from pgdrag.existing.standing import Standing
+from pgdrag.host.error_words import words_of
 from pgdrag.host.interrupts import uninterrupted
 from pgdrag.host.logins import Login, keep_login
 from pgdrag.host.undo import NotedChange, RestoreResult, UndoJournal
 from pgdrag.host.undo.created_database import CreatedDatabase
-from pgdrag.host.undo.reaching import words_of
 from pgdrag.model.events import Listener, PhaseStarted, Progress
 from pgdrag.servers.datasets import DATASET_SEED, LOAD_TIMEOUT_S
 from pgdrag.workloads import Loading, Workload

@@ -9,7 +9,7 @@ import psycopg
 
 from pgdrag.driver.connection_string import Server
 from pgdrag.errors import ServerLost
-from pgdrag.host.undo.reaching import words_of
+from pgdrag.host.error_words import words_of
 
 
 def refusal(server: Server, error: psycopg.Error) -> ServerLost:

@@ -14,12 +14,12 @@ from typing import LiteralString
 
 import psycopg
 
-from pgdrag.driver.connection_string import Server
+from pgdrag.driver.connection_string import SOON_LOST, Server
 from pgdrag.errors import ServerError, ServerLost
 from pgdrag.findings.holds.distribution import Capture, HoldDistribution
-from pgdrag.horizon.holders.session import words_of
 from pgdrag.horizon.sampling import HolderSample, make_read_only, sample_holders
 from pgdrag.horizon.tracking import HoldTracker
+from pgdrag.host.error_words import words_of
 from pgdrag.host.interrupts import uninterrupted
 from pgdrag.units import format_duration
 
@@ -162,9 +162,7 @@ class HorizonCapture:
 
     def _sample(self) -> Sequence[HolderSample]:
         if self._connection is None:
-            # Detects a server that disappears without closing the connection.
-            patience = {"connect_timeout": 10, "tcp_user_timeout": 15_000}
-            self._connection = self._server.connect(application_name=APPLICATION_NAME, **patience)
+            self._connection = self._server.connect(application_name=APPLICATION_NAME, **SOON_LOST)
             make_read_only(self._connection, timeout_s=SAMPLE_TIMEOUT_S)
             ((role, sees_all),) = self._connection.execute(_SEES_ALL).fetchall()
             self._hidden_from = "" if sees_all else str(role)

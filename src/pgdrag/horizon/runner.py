@@ -28,10 +28,11 @@ from pgdrag.horizon.holders import (
     HoldPlace,
     all_holders,
 )
-from pgdrag.horizon.holders.session import open_session, words_of
+from pgdrag.horizon.holders.session import open_session
 from pgdrag.horizon.sampling import read_oldest
 from pgdrag.horizon.schedule import SHORTEST_S, Hold
 from pgdrag.host.clock import CLOCK
+from pgdrag.host.error_words import words_of
 from pgdrag.units import format_duration
 
 AfterRelease = Literal["nothing", "vacuum", "vacuum and reindex"]

@@ -11,9 +11,9 @@ from psycopg import sql
 from pgdrag.driver.connection_string import Server
 from pgdrag.errors import ServerError
 from pgdrag.findings.holds.levels import HolderKind
-from pgdrag.horizon.holders.session import words_of
 from pgdrag.horizon.sampling import HolderSample, ObjectType, make_read_only, sample_holders
 from pgdrag.horizon.tracking import begin_of, kind_of
+from pgdrag.host.error_words import words_of
 
 TIMEOUT_S = 10.0
 MOST_TABLES = 10

@@ -8,16 +8,17 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, LiteralString, NoReturn
+from typing import Any, LiteralString, NoReturn, Self
 
 import psycopg
 
 from pgdrag.collectors import OWN_MARK, Unseen, attempt, known
 from pgdrag.driver.abort_connection import abort_after
-from pgdrag.driver.connection_string import Server
+from pgdrag.driver.connection_string import SOON_LOST, Server
 from pgdrag.driver.pooler import refuse_shared_sessions
 from pgdrag.driver.process import Target
 from pgdrag.errors import ServerLost
@@ -28,6 +29,7 @@ from pgdrag.servers.log_formats import FORMATS
 
 ANSWER_TIMEOUT_S = 15.0
 APPLICATION_NAME = "pgdrag observer"
+_LONGEST_PAUSE_S = 10.0
 _PEER = struct.Struct("3i")  # SO_PEERCRED: process, user, group
 _FORMATS = {".json": "jsonlog", ".csv": "csvlog"}
 
@@ -59,6 +61,18 @@ def answering(connection: psycopg.Connection[Any], name: str) -> Iterator[None]:
             raise ServerLost(f"{name} did not answer within {ANSWER_TIMEOUT_S:g} s") from None
 
 
+class Pauses:
+    """Ever longer pauses between attempts to reach a server that is away."""
+
+    def __init__(self) -> None:
+        self._next_s = 0.5
+
+    def wait(self, most_s: float) -> None:
+        """Wait before the next attempt, at most so long."""
+        time.sleep(max(min(self._next_s, most_s), 0.0))
+        self._next_s = min(2 * self._next_s, _LONGEST_PAUSE_S)
+
+
 class ExistingServer:
     """One session's view of a server: what `ObservedCluster` asks for.
 
@@ -88,6 +102,21 @@ class ExistingServer:
             if self._postmaster is not None and os.geteuid() == 0 and not has_ptrace():
                 self.user = _user_of(self._postmaster)
             self._place = attempt(lambda: self._read_place())
+
+    @classmethod
+    def reached(cls, server: Server) -> Self:
+        """Open a session that observes.
+
+        Raises:
+            ServerLost: the server does not answer, or refuses.
+            UsageError: a pooler stands between.
+        """
+        connection = server.connect(application_name=APPLICATION_NAME, **SOON_LOST)
+        try:
+            return cls(server, connection)
+        except BaseException:
+            connection.close()
+            raise
 
     def _read_place(self) -> tuple[str, bool, str, str]:
         try:

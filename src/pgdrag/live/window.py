@@ -17,13 +17,15 @@ import psycopg
 
 from pgdrag.collectors import Collector, Observer, Unseen, Window, all_collectors, attempt
 from pgdrag.collectors import _proc as proc
+from pgdrag.collectors.statements import find_extension
 from pgdrag.driver.connection_string import Server
 from pgdrag.errors import ServerLost
 from pgdrag.host.clock import CLOCK
+from pgdrag.host.error_words import words_of
 from pgdrag.literals import without_literals
 from pgdrag.live.activity import LiveSessions, LiveWaits
 from pgdrag.live.databases import ServerCounters
-from pgdrag.live.server import APPLICATION_NAME, ExistingServer
+from pgdrag.live.server import ExistingServer, Pauses
 from pgdrag.live.settings import LiveSettings
 from pgdrag.live.tables import LiveTables
 from pgdrag.live.upkeep import Upkeep
@@ -35,15 +37,7 @@ SAMPLE_EVERY_S = 1.0
 # What is cheap on a server of any size, and needs no session of its own.
 FITTING = ("buffers", "database", "indexes", "io", "scans", "slru", "wal", "checkpoints", "autovacuum", "messages", "horizon", "cpu", "host", "disk", "statements")  # fmt: skip
 _OWN: tuple[type[Collector], ...] = (ServerCounters, LiveSessions, LiveTables, Upkeep, LiveSettings)
-# Detects a server that disappears without closing the connection.
-_PATIENCE = {"connect_timeout": 10, "tcp_user_timeout": 15_000}
-_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
 _STARTED: LiteralString = "SELECT extract(epoch FROM pg_postmaster_start_time())::float8"
-_TEXTS_IN: LiteralString = """
-SELECT quote_ident(nspname)
-  FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
- WHERE extname = 'pg_stat_statements'
-"""
 
 Listener = Callable[[float], None]
 
@@ -80,7 +74,6 @@ class LiveObserver:
         self.look_every_s = look_every_s
         self.sample_every_s = sample_every_s
         self._rng = random.Random(seed)
-        self._connection: psycopg.Connection[Any] | None = None
         self._existing: ExistingServer | None = None
         self._started_s: float | None = None
 
@@ -92,10 +85,10 @@ class LiveObserver:
 
     def close(self) -> None:
         """End the session; the next window opens another one."""
-        connection, self._connection, self._existing = self._connection, None, None
-        if connection is not None:
+        existing, self._existing = self._existing, None
+        if existing is not None:
             with suppress(psycopg.Error):
-                connection.close()
+                existing.connection.close()
 
     def window(
         self, for_s: float, listen: Listener = lambda _: None, *, can_end_early: bool = False
@@ -117,7 +110,7 @@ class LiveObserver:
             return self._observed(observer, for_s, listen, can_end_early=can_end_early)
         except psycopg.Error as error:
             self.close()
-            raise ServerLost(f"lost {self.server.name}: {_words(error)}") from error
+            raise ServerLost(f"lost {self.server.name}: {words_of(error)}") from error
         except BaseException:
             self.close()
             raise
@@ -128,24 +121,22 @@ class LiveObserver:
         The session is ended when the caller leaves off.
         """
         until_s = time.monotonic() + for_s
-        pause_s = _PAUSE_S
+        pauses = Pauses()
         try:
             while (left_s := until_s - time.monotonic()) > 0:
                 began_s = CLOCK.unix_s()
                 try:
                     yield self.window(min(every_s, left_s))
-                    pause_s = _PAUSE_S
+                    pauses = Pauses()
                 except ServerLost as error:
-                    time.sleep(min(pause_s, max(until_s - time.monotonic(), 0.0)))
-                    pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                    pauses.wait(until_s - time.monotonic())
                     yield Gap(began_s, CLOCK.unix_s(), error.message)
         finally:
             self.close()
 
     def _connected(self) -> ExistingServer:
         if self._existing is None:
-            self._connection = self.server.connect(application_name=APPLICATION_NAME, **_PATIENCE)
-            self._existing = ExistingServer(self.server, self._connection)
+            self._existing = ExistingServer.reached(self.server)
         return self._existing
 
     def _observed(
@@ -272,19 +263,12 @@ def _texts(observer: Observer, query_ids: Sequence[int]) -> dict[int, str]:
     Raises:
         Unseen: it is not in this database.
     """
-    found = observer.query(_TEXTS_IN)
-    if not query_ids or not found:
+    found = find_extension(observer)
+    if not query_ids or found is None:
         return {}
-    schema: LiteralString = found[0][0]
     rows = observer.query(
-        "SELECT queryid, min(query) FROM "
-        + schema
-        + ".pg_stat_statements WHERE queryid = ANY (%s) GROUP BY 1",
+        f"SELECT queryid, min(query) FROM {found.view} WHERE queryid = ANY (%s) GROUP BY 1",
         list(query_ids),
     )
     # Those of CREATE SUBSCRIPTION and the like have passwords in them.
     return {query_id: without_literals(text) for query_id, text in rows}
-
-
-def _words(error: psycopg.Error) -> str:
-    return error.diag.message_primary or str(error).strip().partition("\n")[0] or "no reason given"

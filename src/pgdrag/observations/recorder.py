@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, LiteralString
+from typing import LiteralString
 
 import psutil
 import psycopg
@@ -22,8 +22,9 @@ from pgdrag.driver.connection_string import Server
 from pgdrag.english import cut
 from pgdrag.errors import ServerError, ServerLost
 from pgdrag.host.clock import SteadyClock
+from pgdrag.host.error_words import words_of
 from pgdrag.host.interrupts import uninterrupted
-from pgdrag.live.server import APPLICATION_NAME, ExistingServer
+from pgdrag.live.server import ExistingServer, Pauses
 from pgdrag.model.observed import (
     BEGAN,
     CLOCK_STEP,
@@ -50,10 +51,7 @@ from pgdrag.units import format_duration
 LOOK_EVERY_S = 1.0
 # Of the time, at most, that looks may take.
 _LOOK_SHARE = 2e-3
-_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
 _MOST_CHANGES = 10  # of settings that one event names
-# Detects a server that disappears without closing the connection.
-_PATIENCE = {"connect_timeout": 10, "tcp_user_timeout": 15_000}
 _STATE: LiteralString = """
 SELECT extract(epoch FROM pg_postmaster_start_time())::float8,
        extract(epoch FROM pg_conf_load_time())::float8, pg_is_in_recovery(), current_setting('server_version')
@@ -150,7 +148,7 @@ class Recorder:
             StorageError: the file cannot be written.
         """
         begin_s, cpu_s = time.monotonic(), time.process_time()
-        pause_s = _PAUSE_S
+        pauses = Pauses()
         if self._ahead_s:
             words = f"it was {format_duration(self._ahead_s)} behind the file's last sample"
             self._note(CLOCK_STEP, self._now(), text=words)
@@ -162,15 +160,14 @@ class Recorder:
                         self._connect()
                         self._note_gap()
                     latest = self._sampled(left_s)
-                    pause_s = _PAUSE_S
+                    pauses = Pauses()
                 except ServerLost as error:
                     self._end_session()
                     self._trouble = without_passwords(error.message)
                 elapsed_s = time.monotonic() - begin_s
                 listen(RecordingProgress(elapsed_s, self.samples, latest, self._trouble))
                 if self._trouble:
-                    time.sleep(max(min(pause_s, for_s - elapsed_s), 0.0))
-                    pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                    pauses.wait(for_s - elapsed_s)
         finally:
             self._end_session()
             self._note_gap()
@@ -192,17 +189,16 @@ class Recorder:
         self._trouble = ""
 
     def _connect(self) -> None:
-        connection = self._server.connect(application_name=APPLICATION_NAME, **_PATIENCE)
+        existing = ExistingServer.reached(self._server)
         try:
-            session = _Session(ExistingServer(self._server, connection), connection)
+            session = _Session(existing)
             self._note_server(session)
             session.begin()
         except BaseException as error:
             with suppress(psycopg.Error):
-                connection.close()
+                existing.connection.close()
             if isinstance(error, psycopg.Error):
-                reason = error.diag.message_primary or type(error).__name__
-                raise ServerLost(f"lost {self._server.name}: {reason}") from error
+                raise ServerLost(f"lost {self._server.name}: {words_of(error)}") from error
             raise
         self._session = session
         self.missing = session.missing
@@ -325,8 +321,8 @@ class _State:
 class _Session:
     """What is read over one connection, from its first reading on."""
 
-    def __init__(self, existing: ExistingServer, connection: psycopg.Connection[Any]) -> None:
-        self.observer = Observer(existing, connection)
+    def __init__(self, existing: ExistingServer) -> None:
+        self.observer = Observer(existing, existing.connection)
         self.loaded_s = 0.0
         self.missing: dict[str, str] = {}
         self._groups = all_groups()

@@ -6,19 +6,14 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from pgdrag.collectors import OWN_MARK, Observer, Unseen
+from pgdrag.collectors.statements import EXTENSION, find_extension
 from pgdrag.literals import without_literals
 from pgdrag.model.observed import MOST_TEXT, NO_TOTALS, OTHER_STATEMENTS, Statement, StatementTotals
 from pgdrag.observations.thinning import MOST_STATEMENTS
 
-EXTENSION = "pg_stat_statements"
 # Of the extension, not the server: an upgrade leaves it as it was.
 _OLDEST = (1, 9)
 
-_WHERE = """
-SELECT quote_ident(nspname), extversion
-  FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
- WHERE extname = 'pg_stat_statements'
-"""
 _HIDDEN = "<insufficient privilege>"
 _PREPARATION = "SET statement_timeout"  # of pgdrag's own session, before it has any mark
 
@@ -38,15 +33,15 @@ class StatementAccount:
         Raises:
             Unseen: it is not there, or too old.
         """
-        found = observer.query(_WHERE)
-        if not found:
+        found = find_extension(observer)
+        if found is None:
             raise Unseen(f'extension {EXTENSION} is not in database "{observer.cluster.database}"')
-        schema, version = found[0]
-        if tuple(int(x) for x in version.split(".")) < _OLDEST:
+        if found.version < _OLDEST:
+            version = ".".join(map(str, found.version))
             raise Unseen(f"{EXTENSION} {version} is too old: ALTER EXTENSION {EXTENSION} UPDATE")
         self.was_reset = False
-        self._view = f"{schema}.{EXTENSION}"
-        kind = "shared_" if tuple(int(x) for x in version.split(".")) >= (1, 11) else ""
+        self._view = found.view
+        kind = "shared_" if found.version >= (1, 11) else ""
         # Statements within functions are part of the statement that called them.
         self._query = f"""
             SELECT dbid, queryid, sum(calls)::bigint, sum(rows)::bigint, sum(total_exec_time)::float8 / 1000,

@@ -12,7 +12,8 @@ from psycopg import sql
 
 from pgdrag.errors import ServerError
 from pgdrag.horizon.holders import Held, Holder, HoldPlace, whole_setting
-from pgdrag.horizon.holders.session import open_session, wait_until_seen, words_of
+from pgdrag.horizon.holders.session import open_session, wait_until_seen
+from pgdrag.host.error_words import words_of
 from pgdrag.host.undo.prepared_transaction import GID_PREFIX
 
 _SETTING = "max_prepared_transactions"

@@ -11,6 +11,7 @@ from psycopg.conninfo import make_conninfo
 
 from pgdrag.errors import ServerError
 from pgdrag.horizon.holders import LOST_SILENTLY, WATCHER_NAME, Held, Holder, HoldPlace
+from pgdrag.host.error_words import words_of
 
 CONNECT_TIMEOUT_S = 5
 VERIFY_TIMEOUT_S = 10.0
@@ -61,15 +62,6 @@ def open_session(place: HoldPlace, *, application_name: str | None = None) -> ps
 
 def _not_opened(application_name: str, error: psycopg.Error) -> ServerError:
     return ServerError(f'could not open session "{application_name}": {words_of(error)}')
-
-
-def words_of(error: psycopg.Error) -> str:
-    """Return what the server or libpq says, in one line."""
-    if error.diag.message_primary:
-        return error.diag.message_primary
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    refused = next((x.partition("FATAL:")[2].strip() for x in lines if "FATAL:" in x), "")
-    return refused or (lines[0] if lines else type(error).__name__)
 
 
 def wait_until_seen(

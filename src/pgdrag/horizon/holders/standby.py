@@ -15,7 +15,8 @@ import psycopg
 
 from pgdrag.errors import ServerError
 from pgdrag.horizon.holders import WATCHER_NAME, Held, Holder, HoldPlace, whole_setting
-from pgdrag.horizon.holders.session import HeldSession, open_session, wait_until_seen, words_of
+from pgdrag.horizon.holders.session import HeldSession, open_session, wait_until_seen
+from pgdrag.host.error_words import words_of
 from pgdrag.host.spawn import run
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import full_disk

@@ -10,6 +10,7 @@ import psycopg
 from psycopg import sql
 
 from pgdrag.host.auto_conf import same_name, same_text, set_statement
+from pgdrag.host.error_words import words_of
 from pgdrag.host.undo import Change, RestoreResult
 from pgdrag.host.undo.reaching import (
     AnotherServer,
@@ -17,7 +18,6 @@ from pgdrag.host.undo.reaching import (
     end_sessions,
     failed,
     undoing,
-    words_of,
 )
 from pgdrag.passwords import has_password
 

@@ -22,6 +22,7 @@ from pgdrag.host.auto_conf import (
     text_of,
     with_values,
 )
+from pgdrag.host.error_words import words_of
 from pgdrag.host.foreign_files import read_foreign
 from pgdrag.host.logins import login_of
 from pgdrag.host.process_alive import wait_until
@@ -34,7 +35,6 @@ from pgdrag.host.undo.reaching import (
     failed,
     reload,
     undoing,
-    words_of,
 )
 from pgdrag.passwords import has_password
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 import psycopg
 from psycopg import sql
 
+from pgdrag.host.error_words import words_of
 from pgdrag.host.undo import Change, RestoreResult
 
 GID_PREFIX = "pgdrag horizon holder"
@@ -59,12 +60,6 @@ class PreparedTransaction(Change):
             return RestoreResult(
                 "failed",
                 f'Prepared transaction "{self.gid}" still holds the horizon of {self.where}: '
-                f"{_reason(error)}. End it there with: ROLLBACK PREPARED {sql.quote(self.gid)}",
+                f"{words_of(error)}. End it there with: ROLLBACK PREPARED {sql.quote(self.gid)}",
             )
         return RestoreResult("restored", f'Prepared transaction "{self.gid}" was rolled back.')
-
-
-def _reason(error: psycopg.Error) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    first = lines[0].removeprefix("connection failed: ") if lines else type(error).__name__
-    return error.diag.message_primary or first

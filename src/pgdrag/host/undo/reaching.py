@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from pgdrag.host.error_words import words_of
 from pgdrag.host.logins import login_of
 from pgdrag.host.process_alive import wait_until
 from pgdrag.host.undo import RestoreResult
@@ -147,16 +148,6 @@ def reload(connection: psycopg.Connection) -> bool:
 def failed(what: str, error: Exception) -> RestoreResult:
     """Return that something was not undone, and why, with what a person can do about it."""
     return RestoreResult("failed", f"{what}: {words_of(error)}.")
-
-
-def words_of(error: Exception) -> str:
-    """Return why something went wrong in one line: the server's own words, where it said some."""
-    if isinstance(error, Unreachable):
-        return error.words
-    if isinstance(error, psycopg.Error) and error.diag.message_primary:
-        return error.diag.message_primary
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0].removeprefix("connection failed: ") if lines else type(error).__name__
 
 
 _END = """
