@@ -72,7 +72,7 @@ class LockQueues:
         begin_s = time.monotonic()
         if begin_s < self._due_s:
             return
-        queues: list[_Queue] = observer.query(_QUEUES)  # type: ignore[assignment]
+        queues: list[_Queue] = observer.query(_QUEUES)
         queues.sort(key=lambda queue: -len(queue[1]))
         blockers = _blockers_of(observer, queues)
         behind: Counter[int] = Counter()

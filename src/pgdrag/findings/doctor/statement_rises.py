@@ -200,7 +200,8 @@ def _common(tested: Sequence[_Tested]) -> dict[int, float]:
     rises: dict[int, list[float]] = {}
     for one in tested:
         before = math.log(one.before(_TIME))
-        for at, some in (*one.parts.items(), (_NOW, one.use)):
+        taken: dict[int, StatementTotals | StatementUse] = {**one.parts, _NOW: one.use}
+        for at, some in taken.items():
             rises.setdefault(at, []).append(_TIME.logarithm(some) - before)
     enough = {at: each for at, each in rises.items() if len(each) >= _ENOUGH_FOR_COMMON}
     return {at: statistics.median(each) for at, each in enough.items()}
