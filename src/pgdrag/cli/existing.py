@@ -7,6 +7,7 @@ from functools import partial
 
 from pgdrag.cli.place import open_scratch, stderr
 from pgdrag.cli.server_argument import named_server, require_consent
+from pgdrag.driver.pooler import refuse_shared_sessions
 from pgdrag.errors import UsageError
 from pgdrag.existing.permission import RESTART, Permission, refuse_without_server
 from pgdrag.existing.runner import ExistingTrialRunner
@@ -61,6 +62,7 @@ def _reached(
     # What a dead pgdrag changed there is undone before it is taken for the server's own.
     scratch = open_scratch()
     server = named_server(dsn, _EXAMPLE, is_for_driver=True)
+    refuse_shared_sessions(server.pooler, "an experiment", even_in_turn=True)
     # What another one has set there is not the server's own either.
     server = wait_until_free(server, wait_s or 0.0, partial(stderr().print, soft_wrap=True))
     permission = Permission(frozenset(allowed), restart_command or "")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Self
 
 from pgdrag.driver.connection_string import Server, refuse_standby
-from pgdrag.driver.pooler import refuse_shared_sessions
 from pgdrag.driver.process import Driver, find_driver
 from pgdrag.driver.progress import TrialLog
 from pgdrag.english import listed
@@ -89,10 +88,8 @@ class ExistingTrialRunner:
         """Return what runs trials on a server; it is only read.
 
         Raises:
-            UsageError: it is reached through a pooler.
             ServerLost: it does not answer.
         """
-        refuse_shared_sessions(server.pooler, "an experiment", even_in_turn=True)
         standing = look_at(server)
         refuse_meaningless_names(permission.allowed, standing)
         here = Here(

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 import psycopg
 
 from pgdrag.driver.connection_string import Server
-from pgdrag.errors import PgdragError, ServerError, ServerLost, UsageError
+from pgdrag.errors import PgdragError, ServerError, UsageError
 from pgdrag.existing.datasets import asking_about
-from pgdrag.host.undo.reaching import firm_options, words_of
+from pgdrag.existing.refusals import refusal
+from pgdrag.host.undo.reaching import firm_options
 from pgdrag.live.server import answering
 from pgdrag.units import format_duration
 
@@ -170,7 +171,7 @@ class ServerLock:
             with answering(self._session, self._server.name):
                 return _seen_by(self._session)
         except psycopg.Error as error:
-            raise ServerLost(f"{self._server.name} refused: {words_of(error)}") from None
+            raise refusal(self._server, error) from None
 
 
 def _seen_by(connection: psycopg.Connection) -> list[Rival]:
