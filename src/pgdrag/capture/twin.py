@@ -17,6 +17,7 @@ import psycopg
 
 from pgdrag import __version__
 from pgdrag.capture.activity import ActivityLooks
+from pgdrag.capture.classes import ValueClasses
 from pgdrag.capture.privacy import Privacy
 from pgdrag.capture.schema import needed_functions, read_schema
 from pgdrag.capture.source import read_source, search_paths
@@ -170,9 +171,10 @@ class TwinCapture:
         load = workload(account, window_s, roles, types)
         source = read_source(observer, self._server.version, roles)
         listen(CaptureProgress("Making tokens", window_s))
-        privacy = Privacy(found, rng=self._rng, now=now, sort=_sorter(observer))
+        classes = ValueClasses(found, rng=self._rng, now=now, sort=_sorter(observer))
         for one in seen:
-            privacy.join_compared(one.text)
+            classes.join_compared(one.text)
+        privacy = Privacy(found, classes)
         privacy.gather(statistics, extended)
         needed = needed_functions(found, [one.text for one in seen])
         schema = privacy.schema(found.schema, needed)

@@ -65,11 +65,8 @@ def number_tokens(
     tokens: dict[Decimal, Decimal] = {}
     for sign in (1, -1):
         side = sorted(abs(x) for x in known if x * sign > 0)
-        avoided = {abs(x) for x in avoid if x * sign > 0}
-        tokens |= {
-            sign * value: sign * token
-            for value, token in _stretched(side, rng, largest, avoided).items()
-        }
+        stretched = _stretched(side, rng, largest, lambda x, sign=sign: sign * x in avoid)  # type: ignore[misc]
+        tokens |= {sign * value: sign * token for value, token in stretched.items()}
     for value, number in numbers.items():
         if number:
             is_scientific = "e" in value.lower()
@@ -81,7 +78,7 @@ def _stretched(
     ascending: Sequence[Decimal],
     rng: random.Random,
     largest: Decimal | None,
-    avoid: Collection[Decimal],
+    is_taken: Callable[[Decimal], bool],
 ) -> dict[Decimal, Decimal]:
     """Return positive numbers with those that take their place."""
     found: dict[Decimal, Decimal] = {}
@@ -97,7 +94,7 @@ def _stretched(
                 factor = Decimal(rng.uniform(low, high))
                 step = _EXACT.multiply(number - value, factor)
                 wanted = max(_EXACT.add(token, step).quantize(unit, context=_EXACT), token + unit)
-                while wanted in avoid:
+                while is_taken(wanted):
                     wanted += unit
                 value, token = number, wanted
             found[number] = token
