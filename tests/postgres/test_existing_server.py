@@ -235,6 +235,16 @@ def test_a_workload_gets_a_database_of_its_own_that_is_gone_afterwards(server):
         assert names.fetchall() == []
 
 
+def test_treatments_with_different_datasets_do_not_share_a_database(server, tmp_path):
+    file = tmp_path / "sizes.toml"
+    sizes = EXPERIMENT.replace('setting = { work_mem = "8MB" }', "workload = { scale = 2 }")
+    file.write_text(sizes)
+    run = ("run", file, "--dsn", dsn(server), "--yes")
+    status, _, err = pgdrag(*run, "--allow-change", "settings", "--allow-change", "database")
+    assert status == 2
+    assert "the treatments need different datasets" in err
+
+
 def test_scripts_of_ones_own_run_on_the_tables_that_are_there(server, tmp_path):
     script = tmp_path / "look.sql"
     script.write_text("SELECT count(*) FROM pg_class;\n")

@@ -207,9 +207,15 @@ class ExistingTrialRunner:
                 detail="A restart would put in force what is not pgdrag's.",
                 hint="Restart the server, or have the changes taken back by whoever made them.",
             )
+        workloads = [workload_of(study.workload, rung.treatment) for rung in study.rungs]
         if not self.place.has_own_database:
-            for rung in study.rungs:
-                self._require_dataset(workload_of(study.workload, rung.treatment))
+            for workload in workloads:
+                self._require_dataset(workload)
+        elif len({repr(workload.dataset()) for workload in workloads}) > 1:
+            raise UsageError(
+                "the treatments need different datasets, and a database of pgdrag's own holds one",
+                hint="Run those with the same dataset (pgdrag run --only), or omit --dsn.",
+            )
 
     def prepare(self, study: Study, listen: Listener) -> None:
         """Make the workload's own database where that is allowed; else see that the dataset is there.
