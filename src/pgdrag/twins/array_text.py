@@ -25,7 +25,9 @@ def array_elements(text: str) -> list[str | None]:
         if match is None:
             raise ValueError("an array of several dimensions")
         is_quoted = match[1] is not None
-        element = re.sub(r"\\(.)", r"\1", match[1] if is_quoted else match[2], flags=re.DOTALL)
+        element = match[1] if is_quoted else match[2]
+        if "\\" in element:
+            element = re.sub(r"\\(.)", r"\1", element, flags=re.DOTALL)
         found.append(None if not is_quoted and element.upper() == "NULL" else element)
         at = match.end()
         if at < end:

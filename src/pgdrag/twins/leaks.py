@@ -61,6 +61,7 @@ _NAMES = frozenset(
 _VALUES = frozenset({"labels", "most_common", "histogram", "elements"})
 _NUMBER = re.compile(r"(?<![\w.:-])-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.:-])")
 _SHOWN = 60
+_PART = 4
 
 Kind = Literal["value", "name", "kept"]
 
@@ -131,7 +132,7 @@ def _texts(wanted: Iterable[str], leaves: Iterable[_Leaf]) -> Iterator[Leak]:
             by_kind[leaf.kind].append(leaf)
         elif leaf.kind == "value":
             moments[moment] = leaf
-    whole = {kind: "\n".join(x.text for x in some) for kind, some in by_kind.items()}
+    whole = {kind: _Searched("\n".join(x.text for x in some)) for kind, some in by_kind.items()}
     for value in wanted:
         if finite(value) is not None:
             continue
@@ -140,10 +141,23 @@ def _texts(wanted: Iterable[str], leaves: Iterable[_Leaf]) -> Iterator[Leak]:
             yield Leak(value, moments[moment].where, "value")
         text = value.rstrip()[: 19 if moment is not None else None]
         for kind, everything in whole.items():
-            if text in everything:
+            if everything.has(text):
                 where = next((x.where for x in by_kind[kind] if text in x.text), None)
                 if where is not None:
                     yield Leak(value, where, kind)
+
+
+class _Searched:
+    """A long text in which thousands of others are searched for: most have a part of four characters that it has not."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._parts = {text[at : at + _PART] for at in range(len(text) - _PART + 1)}
+
+    def has(self, text: str) -> bool:
+        """Whether a text is in it."""
+        parts = (text[at : at + _PART] for at in range(len(text) - _PART + 1))
+        return all(part in self._parts for part in parts) and text in self._text
 
 
 def _numbers(wanted: Iterable[str], leaves: Iterable[_Leaf]) -> Iterator[Leak]:
