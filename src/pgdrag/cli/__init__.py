@@ -38,7 +38,7 @@ COMMANDS = {
     "conf": ("conf:app", "Explain a configuration, check it, or compare two by meaning"),
     "bench": ("bench:bench", "Run pgbench scripts on a server, or create its tables"),
     "tpcc": ("tpcc:app", "Load, check and run TPC-C on an existing server"),
-    "plans": ("plans:plans", "Show which plans of a twin a configuration or version changes"),
+    "plans": ("plans:plans", "Show which plans of a twin a configuration changes"),
     "doctor": ("doctor:doctor", "Diagnose a live server or a configuration"),
     "horizon": ("horizon:app", "Show who holds back a server's xmin horizon, or hold it"),
     "observe": ("observe:observe", "Record a running server's activity in one file"),

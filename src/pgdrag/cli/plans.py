@@ -42,7 +42,7 @@ def plans(
     html: WindowHtml = None,
     json: Json = False,
 ) -> int:
-    """Show which plans of a twin's statements a configuration or another version changes.
+    """Show which plans of a twin a configuration changes, or another version.
 
     Restores the twin's statistics into a throw-away server without rows, where the planner sees the original's
     sizes, and explains each statement under both: which plans change, by which line, for how much of the
