@@ -129,6 +129,7 @@ class _Forest:
         400,
         4,
     )  # random trials, points to choose from, and changes of the best
+    _TREES = 30
 
     def __init__(self, space: Space, seed: int) -> None:
         self._rng = np.random.default_rng([seed, 4])
@@ -144,7 +145,9 @@ class _Forest:
             return self._points[-1]
         from sklearn.ensemble import RandomForestRegressor  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-        forest = RandomForestRegressor(100, random_state=len(self._points), min_samples_leaf=2)
+        forest = RandomForestRegressor(
+            self._TREES, random_state=len(self._points), min_samples_leaf=2
+        )
         forest.fit(self._points, self._values)
         best = self._points[int(np.argmax(self._values))]
         half = self._CANDIDATES // 2
