@@ -5,23 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgdrag.planning.explaining import mended_text, with_limits
-from pgdrag.twins.model import Statement
-
-COUNTS = dict.fromkeys(
-    (
-        *("plans", "shared_hit", "shared_read", "shared_dirtied", "shared_written", "local_hit", "local_read"),
-        *("local_dirtied", "local_written", "temp_read", "temp_written", "wal_records", "wal_full_pages", "wal_bytes"),
-    ),
-    0,
-)  # fmt: skip
-TIMES = dict.fromkeys(("exec_s", "min_s", "max_s", "mean_s", "stddev_s"), 1.0)
-
-
-def statement(text: str, *, calls: int = 10, rows: int = 25) -> Statement:
-    return Statement(
-        1, text, True, "role1", True, calls=calls, rows=rows, plan_s=None, **COUNTS, **TIMES
-    )
-
+from twin_statements import statement
 
 MENDED = {
     "SELECT now() - interval $1": "SELECT now() - $1::interval",
@@ -46,7 +30,7 @@ LIMITED = {
 
 @pytest.mark.parametrize(("text", "limited"), LIMITED.items())
 def test_a_limit_is_as_many_rows_as_a_call_returned(text: str, limited: str) -> None:
-    assert with_limits(statement(text)) == limited
+    assert with_limits(statement(text, calls=10, rows=25)) == limited
 
 
 def test_a_statement_that_returned_nothing_is_limited_to_one_row() -> None:
