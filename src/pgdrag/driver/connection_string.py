@@ -334,7 +334,7 @@ def _reason(error: psycopg.Error) -> str:
 
 # Whoever may not see other roles' sessions sees their database, but not what kind they are.
 _LOOK_AROUND: LiteralString = """
-SELECT pg_backend_pid(), count(*), pg_is_in_recovery(),
+SELECT /* pgdrag */ pg_backend_pid(), count(*), pg_is_in_recovery(),
        extract(epoch FROM pg_postmaster_start_time())::float8
 FROM pg_stat_activity
 WHERE datid IS NOT NULL AND pid <> pg_backend_pid()

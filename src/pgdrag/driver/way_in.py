@@ -37,7 +37,7 @@ _VARIABLES = {
     "sslmode": "PGSSLMODE",
 }
 _DATABASES: LiteralString = (
-    "SELECT datname FROM pg_database WHERE datallowconn AND NOT datistemplate"
+    "SELECT /* pgdrag */ datname FROM pg_database WHERE datallowconn AND NOT datistemplate"
 )
 
 AskPassword = Callable[[str], str]

@@ -33,11 +33,12 @@ _LONGEST_PAUSE_S = 10.0
 _PEER = struct.Struct("3i")  # SO_PEERCRED: process, user, group
 _FORMATS = {".json": "jsonlog", ".csv": "csvlog"}
 
+# What a role may not see is no row, and no error, of pg_settings.
 _PLACE: LiteralString = (
     OWN_MARK
     + """
-SELECT current_setting('data_directory', true), current_setting('logging_collector', true),
-       current_setting('log_directory', true), current_setting('log_destination', true)
+SELECT (SELECT setting FROM pg_settings WHERE name = 'data_directory'), current_setting('logging_collector'),
+       (SELECT setting FROM pg_settings WHERE name = 'log_directory'), current_setting('log_destination')
 """
 )
 _LOG_FILE: LiteralString = OWN_MARK + "SELECT pg_current_logfile(%s)"

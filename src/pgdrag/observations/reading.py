@@ -15,7 +15,7 @@ from typing import Any, LiteralString, TypeAlias
 from pgdrag.collectors import Observer, all_collectors
 from pgdrag.collectors.counters import CounterCollector, Drawn
 from pgdrag.horizon.sampling import read_oldest
-from pgdrag.live.databases import COMMITS, OWN, hand_in_own, own_transactions
+from pgdrag.live.databases import COMMITS, OWN, own_transactions
 from pgdrag.model.observed import Quantity, Spread
 
 # Of the time, at most, that one query may take.
@@ -72,6 +72,7 @@ class Group:
         queries: by the server's version from which on each holds; rows with a "key", and counters.
         rates: what becomes of the counters.
         gauges: of the columns that are no counters: the sums over all rows.
+        is_small: it has a row or a few, however large the server is; if it takes long, it is the server that is busy.
         was_reset: between the last two readings a counter fell.
     """
 
@@ -80,6 +81,7 @@ class Group:
     rates: tuple[Drawn, ...] = ()
     gauges: Mapping[str, Quantity] = field(default_factory=dict)
     is_of_machine: bool = False
+    is_small: bool = False
     was_reset: bool = False
     _then: Counters | None = None
     _read_s: float = 0.0
@@ -100,9 +102,9 @@ class Group:
 
     def is_due(self, now_s: float) -> bool:
         """Whether it may be asked again without taking more than its share of the time."""
-        return self._then is None or self._took_s <= max(
-            MOST_SHARE * (now_s - self._read_s), FREE_S
-        )
+        if self.is_small or self._then is None:
+            return True
+        return self._took_s <= max(MOST_SHARE * (now_s - self._read_s), FREE_S)
 
     def since_last(self, observer: Observer) -> Iterator[tuple[str, Spread]]:
         """Read again, and yield what the time since the last reading showed.
@@ -177,7 +179,6 @@ class DatabasesGroup(Group):
 
     def read(self, observer: Observer) -> list[dict[str, Any]]:
         """Return a row for each database, and one for the observer."""
-        hand_in_own(observer)
         return [*super().read(observer), {"key": OWN, **own_transactions(observer)}]
 
 
@@ -214,6 +215,7 @@ def all_groups() -> list[Group]:
                 Drawn("conflicts_per_s", "queries cancelled for replay", "1/s", ("conflicts",)),
                 Drawn("sessions_begun_per_s", "sessions begun", "1/s", ("sessions",)),
             ),
+            is_small=True,
         ),
         Group(
             "wal",
@@ -224,6 +226,7 @@ def all_groups() -> list[Group]:
                 Drawn("wal_records_per_s", "WAL records", "1/s", ("wal_records",)),
                 Drawn("wal_buffers_full_per_s", "WAL written because its buffers were full", "1/s", ("wal_buffers_full",)),
             ),
+            is_small=True,
         ),
         Group(
             "checkpoints",
@@ -235,6 +238,7 @@ def all_groups() -> list[Group]:
                 Drawn("bgwriter_buffers_per_s", "buffers written by the background writer", "1/s", ("cleaned",)),
                 Drawn("buffers_allocated_per_s", "buffers allocated", "1/s", ("allocated",)),
             ),
+            is_small=True,
         ),
         Group(
             "tables",

@@ -24,6 +24,7 @@ from pgdrag.errors import ServerError, ServerLost
 from pgdrag.host.clock import SteadyClock
 from pgdrag.host.error_words import words_of
 from pgdrag.host.interrupts import uninterrupted
+from pgdrag.live.databases import hand_in_own
 from pgdrag.live.server import ExistingServer, Pauses
 from pgdrag.model.observed import (
     BEGAN,
@@ -397,6 +398,7 @@ class _Session:
 
     def read_groups(self) -> Iterator[tuple[str, Spread]]:
         """Yield what the time since the last reading showed; note what cannot be read."""
+        attempt(lambda: hand_in_own(self.observer))
         now_s = time.monotonic()
         for group in self._groups:
             if not group.is_due(now_s):

@@ -152,4 +152,6 @@ class _shown(float):  # noqa: N801 (a number in a sentence)
     """A number with three significant digits, unless the sentence formats it."""
 
     def __format__(self, spec: str) -> str:
+        if spec.endswith("%"):
+            return super().__format__(spec).replace("%", " %")
         return super().__format__(spec) if spec else format_number(float(self))

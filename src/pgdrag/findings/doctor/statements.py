@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pgdrag.english import percent_words
 from pgdrag.findings.doctor import Reading, Sights, Symptom
 from pgdrag.model.live import StatementTime, TableUse
 from pgdrag.units import format_bytes
@@ -34,7 +35,7 @@ def top_statement(sights: Sights) -> str:
     top = max(named, key=lambda one: one.at_work_s)
     text = " ".join(top.query.split())
     shown = text if len(text) <= 100 else f"{text[:99]}…"
-    return f"Most expensive statement: {shown} ({sights.time.share(top.at_work_s):.0%})."
+    return f"Most expensive statement: {shown} ({percent_words(sights.time.share(top.at_work_s))})."
 
 
 def _scans(sights: Sights) -> Reading | None:

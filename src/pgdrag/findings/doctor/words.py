@@ -10,7 +10,7 @@ from pgdrag.english import capital, counted, percent_words
 from pgdrag.findings.doctor import Diagnoses, NotSeen, SessionTimes, Sights, Symptom
 from pgdrag.findings.mechanisms.ledger import COMPONENTS, CPU, component_of
 from pgdrag.model.live import LiveWindow
-from pgdrag.units import format_duration, format_number, format_rate
+from pgdrag.units import format_duration, format_number
 
 IN_FULL = 3
 _NAMED_PLACES = 3
@@ -36,7 +36,7 @@ def doctor_lines(window: LiveWindow, found: Diagnoses, *, in_full: int = IN_FULL
     for reason, names in _by_reason(found.unseen).items():
         yield f"Not seen: {', '.join(names)} ({reason})"
     of = "the time" if window.own_cpu_s is None else "one processor"
-    yield f"Looking took {counted(window.own_queries, 'query')}, {window.own_share:.1%} of {of}."
+    yield f"Looking took {counted(window.own_queries, 'query')}, {100 * window.own_share:.1f} % of {of}."
 
 
 def doctor_json(window: LiveWindow, found: Diagnoses) -> dict[str, Any]:
@@ -65,8 +65,8 @@ def doctor_json(window: LiveWindow, found: Diagnoses) -> dict[str, Any]:
 def _load_words(window: LiveWindow) -> str:
     parts = [format_duration(round(window.length_s, 1))]
     if window.transactions is not None:
-        rate = format_rate(window.transactions / window.length_s)
-        parts.append(f"{rate} transactions")
+        rate = format_number(window.transactions / window.length_s)
+        parts.append(f"{rate} transactions/s")
     try:
         times = Sights(window).time
     except NotSeen:
