@@ -341,10 +341,13 @@ def _locks(cluster: Cluster) -> str:
         return "it restarts"
 
 
-def test_a_command_that_restarts_nothing_is_an_error_and_everything_is_undone(server, monkeypatch):
+@pytest.mark.parametrize("command", ["true", "false"])
+def test_a_command_that_restarts_nothing_is_an_error_and_everything_is_undone(
+    server, monkeypatch, command
+):
     monkeypatch.setattr("pgdrag.existing.altering.COMES_BACK_S", 0.1)
     before = digest(server)
-    settings = SystemSettings(standing_of(server), "true", is_restarted=True)
+    settings = SystemSettings(standing_of(server), command, is_restarted=True)
     with pytest.raises(ServerError, match="did not restart"):
         settings.apply({"max_locks_per_transaction": "80"})
     assert digest(server) == before

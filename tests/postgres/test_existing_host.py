@@ -89,7 +89,7 @@ def test_a_kernel_parameter_is_set_for_a_trial_and_put_back(host_alone, server, 
     outcomes = {one["treatment"]: one["outcome"] for one in found["trials"]}
     assert outcomes["more"] == "measured"
     assert any(
-        "Values of the operating system were changed while the server ran" in x
+        "Values of the operating system are changed while the server runs" in x
         for x in found["study"]["notes"]
     )
     assert shown_value(PRESSURE) == before

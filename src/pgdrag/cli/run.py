@@ -210,8 +210,8 @@ def _refuse_mistakes(experiment: Experiment, study: Study, runner: Runner) -> No
     mistake = first_mistake(checked)
     if mistake is not None:
         raise mistake
-    for problem in checked.problems:
-        stderr().print(f"Untestable here: {problem.message}. {problem.hint}", style="yellow")
+    for words in dict.fromkeys(f"{x.message}. {x.hint}".rstrip() for x in checked.problems):
+        stderr().print(f"Untestable here: {words}", style="yellow")
     for mend in checked.mends:
         stderr().print(f"Corrected: {mend}")
 

@@ -25,6 +25,7 @@ from pgdrag.host.auto_conf import FILE, same_text, set_statement
 from pgdrag.host.interrupts import uninterrupted
 from pgdrag.host.logins import Login, keep_login
 from pgdrag.host.process_alive import wait_until
+from pgdrag.host.programs import Ran
 from pgdrag.host.restarting import run_restart
 from pgdrag.host.undo import NotedChange, RestoreResult, UndoJournal
 from pgdrag.host.undo.altered_role import AlteredRole, read_role_conf, role_statement
@@ -239,27 +240,32 @@ class SystemSettings(AlteredSettings):
         began = self._began()
         ran = run_restart(self._restart_command, timeout_s=RESTART_TIMEOUT_S)
 
-        def is_there() -> bool:
+        def life() -> object:
             try:
-                return self._began() != began
+                return self._began()
             except ServerLost:
-                return False
+                return None
 
         # A command that failed has not left a server that is about to come.
-        if wait_until(is_there, COMES_BACK_S if ran.succeeded else 0.0):
+        wait_s = COMES_BACK_S if ran.succeeded else 0.0
+        if wait_until(lambda: life() not in (None, began), wait_s):
             return
+        is_untouched = life() == began
         result = self.undo()
         if result is not None and not result.is_settled:
             raise ServerError(
                 f"{self._server.name} does not run as before: {result.sentence}",
                 detail=ran.output or None,
             )
-        if ran.succeeded:
+        if ran.succeeded or is_untouched:
             raise ServerError(
-                f'"{self._restart_command}" did not restart {self._server.name}',
+                f'"{self._restart_command}" did not restart {self._server.name}'
+                + ("" if ran.succeeded else f": {ran.last_line}"),
                 detail=None if result is None else result.sentence,
+                hint="Name a command that restarts it, and starts it if it does not run.",
             )
-        raise ServerDidNotStart(f"the server did not start: {ran.last_line}")
+        said = Ran(ran.status, ran.output.replace(_SEE_LOG, "")).last_line
+        raise ServerDidNotStart(f"the server did not start, its log says why: {said}")
 
     def _began(self) -> object:
         with refusals_told(self._server), self._connected() as connection:
@@ -338,6 +344,8 @@ def _applied(level: Level, row: tuple[Any, ...] | None, standing: Standing, how:
     return Applied(level, with_base_unit(shown, unit), note, default, how)
 
 
+# The end of what pg_ctl says.
+_SEE_LOG = "Examine the log output."
 _BEGAN = "SELECT pg_catalog.pg_postmaster_start_time()"
 # Those that wait for a restart are in no way refused; one whose line is gone has not even a name there.
 _REFUSED = """

@@ -277,20 +277,20 @@ class ExistingTrialRunner:
             where = "the dataset that is there"
             upkeep = upkeep_of(server, workload_of(study.workload, Treatment(""))).words
         found = [
-            f"This ran on an existing server, {server.name}, as it is, on {where}: caches are warm, nothing is "
-            "restored between trials, so the dataset grows and ages, and others may have been at work.",
+            f"Trials run on an existing server, {server.name}, as it is, on {where}: caches are warm, nothing is "
+            "restored between trials, so the dataset grows and ages, and others may be at work.",
             f"Before each trial, alike in all: {upkeep}.",
         ]
         changes = self.changes(study)
         if changes:
             how = self._altered(changes).how
             found.append(
-                f"Settings were set {how}; what a treatment does not set has the server's own value."
+                f"Settings are set {how}; what a treatment does not set has the server's own value."
             )
         if self.host_changes(study):
             found.append(
-                "Values of the operating system were changed while the server ran: memory that it had mapped before "
-                "was not affected; everything else on this machine was."
+                "Values of the operating system are changed while the server runs: memory that it has mapped before "
+                "is not affected; everything else on this machine is."
             )
         if not server.is_local:
             found.append("The load came from another machine: latencies include the network.")

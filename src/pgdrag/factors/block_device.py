@@ -169,7 +169,7 @@ def _without_consent(level: Level, lacking: Sequence[Disk], disk: Disk) -> Probl
     message = f'"{level.name}" of {paths} is not changed without consent'
     options = " ".join(f"--allow-change {x.path}" for x in lacking)
     if lacking == [disk]:
-        hint = "The disk is not pgdrag's own. Give the experiment a storage, or let pgdrag change the disk:"
+        hint = "The disk is not pgdrag's own; throw-away servers can have a storage instead. To allow it, add"
     else:
         hint = (
             f"The data are on {disk.device.words}, which passes requests on: this attribute has its effect there, and on "
