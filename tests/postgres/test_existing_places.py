@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from commands import dsn
 from existing import digest, give_settings, started_alone, stopped_alone
+from poolers import pgbouncer
 
 from in_process import pgdrag
 from pgdrag.horizon.holders import HoldPlace
@@ -116,6 +117,20 @@ def test_a_standby_is_refused(cluster, script):
         standby.remove()
     assert status == 2
     assert "is a standby, where nothing can be written" in err
+
+
+@pytest.mark.parametrize("mode", ["session", "transaction", "statement"])
+def test_a_pooler_is_refused_in_any_mode_and_nothing_is_changed_through_it(cluster, script, mode):
+    give_settings(cluster)
+    cluster.start()
+    before = digest(cluster)
+    with pgbouncer(cluster, mode) as pooled:
+        words = ("compare", "default", "work_mem=8MB", "--dsn", pooled, "-f", script, *LOAD)
+        status, _, err = pgdrag(*words, *ALLOWED)
+    assert status == 2
+    assert "pooler" in err
+    assert "hint: Name the server itself" in err
+    assert digest(cluster) == before
 
 
 def test_changes_of_others_that_are_not_loaded_are_not_put_in_force(cluster, script):
