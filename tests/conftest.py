@@ -17,8 +17,8 @@ from hypothesis import settings
 from in_process import libpq_variables
 from pgdrag.host.undo import UNDO_VARIABLE, UndoJournal
 
-# An example that takes long on a busy machine has found nothing.
-settings.register_profile("pgdrag", deadline=None)
+# An example that takes long on a busy machine has found nothing. Each run draws others: they add up.
+settings.register_profile("pgdrag", deadline=None, max_examples=60)
 settings.load_profile("pgdrag")
 
 # What ignores a signal (a job in the background, or under nohup) starts programs that do; what handles it does not.

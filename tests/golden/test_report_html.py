@@ -166,7 +166,7 @@ def test_seven_rungs_with_every_series_of_two_minutes_stay_under_500_kb():
     assert len(html.encode()) < 500_000
 
 
-@pytest.mark.parametrize("count", [15, 24, 30])
+@pytest.mark.parametrize("count", [15, 30])
 def test_a_long_run_stays_under_500_kb_and_names_whose_series_are_left_out(count):
     html = render_html(long_findings(count))
     assert len(html.encode()) < 500_000

@@ -17,7 +17,7 @@ from pgdrag.host.process_alive import wait_until
 from pgdrag.servers.cluster import Cluster
 from stand_ins import kill_with_guardian
 
-LOAD = ("--warm-up", "0", "--measure", "1", "--connections", "2")
+LOAD = ("--warm-up", "0", "--measure", "1", "--connections", "1")
 SHORT = (*LOAD, "--budget", "4s")  # one pair of trials
 TIMEOUT_S = 60
 OF_PLAIN = "SELECT * FROM pg_db_role_setting WHERE setrole = 'plain'::regrole"

@@ -71,10 +71,36 @@ def report(place: Place, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     return found
 
 
-def test_all_are_listed(place: Place) -> None:
-    status, out, err = pgdrag("list", "--json", **place.environment)
-    assert status == 0, err
-    listed = json.loads(out)
+ASKED = """
+import json, sys
+from in_process import pgdrag
+print(json.dumps({words: pgdrag(*words.split()) for words in sys.argv[1:]}))
+"""
+LIST, SCHEMA = "list --json", "report --schema"
+MARKDOWN, TERMINAL = (
+    f"report last --format {form} --output -" for form in ("markdown", "terminal")
+)
+
+
+@pytest.fixture(scope="module")
+def answers(place: Place, report: dict[str, Any]) -> dict[str, str]:
+    """What commands print, all asked of one process that has the plug-in."""
+    done = subprocess.run(
+        [sys.executable, "-c", ASKED, LIST, SCHEMA, MARKDOWN, TERMINAL],
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, **place.environment},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=True,
+    )
+    found = json.loads(done.stdout)
+    assert {status for status, _, _ in found.values()} == {0}, found
+    return {words: out for words, (_, out, _) in found.items()}
+
+
+def test_all_are_listed(answers: dict[str, str]) -> None:
+    listed = json.loads(answers[LIST])
     assert "ballast" in listed["factors"]
     assert "free_space" in listed["collectors"]
     assert "free_space_bytes" in {one["name"] for one in listed["observations"]}
@@ -127,20 +153,12 @@ def test_the_collectors_metric_and_recording_are_in_the_report(report: dict[str,
         assert values["free_space_bytes"] > 0
 
 
-def test_the_report_follows_its_schema(place: Place, report: dict[str, Any]) -> None:
-    status, out, err = pgdrag("report", "--schema", **place.environment)
-    assert status == 0, err
-    Draft202012Validator(json.loads(out)).validate(report)
+def test_the_report_follows_its_schema(answers: dict[str, str], report: dict[str, Any]) -> None:
+    Draft202012Validator(json.loads(answers[SCHEMA])).validate(report)
 
 
-def test_the_sections_are_drawn(place: Place, report: dict[str, Any]) -> None:
-    def rendered(form: str) -> str:
-        arguments = ("report", "last", "--format", form, "--output", "-")
-        status, out, err = pgdrag(*arguments, **place.environment)
-        assert status == 0, err
-        return out
-
-    markdown, terminal = rendered("markdown"), rendered("terminal")
+def test_the_sections_are_drawn(place: Place, answers: dict[str, str]) -> None:
+    markdown, terminal = answers[MARKDOWN], answers[TERMINAL]
     (page,) = Path(place.environment["PGDRAG_HOME"], "reports").glob("*.html")
     html = page.read_text()
     for name, title in SECTIONS.items():

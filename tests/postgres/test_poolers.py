@@ -147,7 +147,7 @@ def test_tpcc_is_sent_in_a_mode_that_gets_through(server: Cluster) -> None:
     status, _, err = pgdrag("tpcc", "load", "--warehouses", "1", "--quiet", "--yes", dsn(server))
     assert status == 0, err
     with pgbouncer(server, "transaction") as pooled:
-        load = ("--yes", "-c", "4", "-T", "1", "--warm-up", "0", "--json")
+        load = ("--yes", "-c", "4", "-T", "1", "-R", "100", "--warm-up", "0", "--json")
         status, out, err = pgdrag("tpcc", "run", *load, pooled)
         assert status == 0, err
         found = json.loads(out)
@@ -161,9 +161,8 @@ def test_tpcc_is_sent_in_a_mode_that_gets_through(server: Cluster) -> None:
 
 def test_sessions_that_a_pooler_resets_are_told_in_one_sentence(server: Cluster) -> None:
     with pgbouncer(server, "transaction") as pooled:
-        process = start(
-            "bench", "--yes", "-S", "-n", "-c", "2", "-T", "3", "--warm-up", "0", "-P", "1", pooled
-        )
+        load = ("-c", "2", "-T", "3", "-R", "100", "--warm-up", "0", "-P", "1")
+        process = start("bench", "--yes", "-S", "-n", *load, pooled)
         heard(process, "1.0 s: ")
         ended = asked(
             server,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,13 @@ def places(tmp_path: Path, scratch: Scratch) -> dict[str, str]:
 
 def as_json(text: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(text)
-    jsonschema.validate(found, report_schema())
+    schema_of_reports().validate(found)
     return found
+
+
+@cache
+def schema_of_reports() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(report_schema())
 
 
 def test_a_far_slower_side_fails_the_demand_with_its_exit_status(places: dict[str, str]) -> None:

@@ -17,13 +17,13 @@ pytestmark = pytest.mark.postgres
 README = Path(__file__).parents[2] / "README.md"
 # Of a console block: commands that name a database of a server, in any of their arguments.
 COMMAND = re.compile(r"^\$ pgdrag (.*dbname=.*)$", re.MULTILINE)
-# What the reader's server has and this one has not, and times that a test has not.
+# What the reader's server has and this one has not, and times and processors that a test has not.
 CHANGES = (
     (r"host=db1 ", ""),
     (r"--warehouses \d+", "--warehouses 1"),
     (r"--for \w+", "--for 3s"),
     (r"--every \w+", "--every 1s"),
-    (r"-T \d+", "-T 1 --warm-up 0"),
+    (r"-T \d+", "-T 1 -R 50 --warm-up 0"),
 )
 ASKS = ("bench", "tpcc load", "tpcc run", "horizon hold")
 AFTERWARDS = ("tpcc run dbname=tpcc -T 1", "tpcc check dbname=tpcc")

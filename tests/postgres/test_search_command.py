@@ -32,7 +32,7 @@ def test_a_search_finds_what_is_planted_proves_it_and_writes_it_as_a_file(
     status, out, err = pgdrag(*space, *LOAD, *few, **places)
     assert status == 0, err
     report = json.loads(out)
-    jsonschema.validate(report, report_schema())
+    jsonschema.Draft202012Validator(report_schema()).validate(report)
     found = report["found"]
     [line] = found["lines"]
     assert (line["name"], line["start"]) == ("work_mem", "2MB")

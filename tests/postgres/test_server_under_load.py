@@ -118,7 +118,7 @@ def test_a_server_that_is_restarted_under_load_is_told(primary: Cluster) -> None
 
 
 def test_a_server_that_dies_under_load_and_stays_away_is_one_error(primary: Cluster) -> None:
-    load = ("-c", "2", "-T", "2", "--warm-up", "0", "-P", "1")
+    load = ("-c", "2", "-T", "2", "-R", "100", "--warm-up", "0", "-P", "1")
     process = start("bench", "-S", "-n", *load, dsn(primary))
     heard(process, "1.0 s: ")
     primary.stop(fast_timeout_s=0)

@@ -15,7 +15,7 @@ from pgdrag.servers.scratch import Scratch
 
 OLDER = "15"
 # As short as a comparison can be: what is tested is what it says, not what it finds.
-LOAD = ("--pgbench-scale", "1", "-b", "select-only", "-c", "2", "--warm-up", "0", "--measure", "1")
+LOAD = ("--pgbench-scale", "1", "-b", "select-only", "-c", "1", "--warm-up", "0", "--measure", "1")
 
 
 @pytest.fixture

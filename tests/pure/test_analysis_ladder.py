@@ -443,7 +443,7 @@ runs = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(runs)
 def test_any_run_has_findings(run):
     found = find(run)

@@ -17,7 +17,16 @@ from pgdrag.cli.completions import completion_script
 from pgdrag.host import guardian
 
 SCIPY = {"scipy", "scipy.special"}
-HEAVY = SCIPY | {"scipy.stats", "scipy.optimize", "jinja2", "numpy", "psycopg", "pydantic", "rich"}
+HEAVY = SCIPY | {
+    "scipy.stats",
+    "scipy.optimize",
+    "scipy.linalg",
+    "jinja2",
+    "numpy",
+    "psycopg",
+    "pydantic",
+    "rich",
+}
 FOUND = SCIPY | {"numpy", "pydantic", "rich"}
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
+import jsonschema
 import pytest
 
 from analysis_runs import LOAD, measurement, result, run_of, rung, setting, three_of
@@ -17,17 +19,31 @@ from pgdrag.model.recordings import Recordings, WaitTime
 from pgdrag.report.html import render_html
 from pgdrag.report.json import render_json
 from pgdrag.report.markdown import render_markdown
+from pgdrag.report.schema import report_schema
 from pgdrag.report.sections import Section, all_sections
 from pgdrag.report.terminal import terminal_text
 from pgdrag.stats.batches import long_memory
 from pgdrag.stats.rates import LONG_MEMORY
-from pgdrag.testing.conformance_sections import SectionConformance
+from pgdrag.testing.conformance_sections import SectionConformance, every_state
 
 
 class TestEverySection(SectionConformance):
     @pytest.fixture(params=list(all_sections().values()), ids=list(all_sections()))
     def section_class(self, request: Any) -> type[Section]:
         return request.param
+
+
+def test_json_is_as_its_schema_says_whatever_a_run_found() -> None:
+    """Here, since the suite above has made runs of every state, which takes seconds."""
+    schema = report_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    for findings in every_state():
+        document = json.loads(render_json(findings))
+        errors = [
+            f"{error.json_path}: {error.message}" for error in validator.iter_errors(document)
+        ]
+        assert not errors, findings.run.study.design
 
 
 ARRIVALS = Arrivals(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from pgdrag.english import counted, percent_words
 from pgdrag.findings.holds.levels import held_span
@@ -34,13 +35,13 @@ class RungTrials:
     has_trend: bool = False
     missing: str = NOT_RUN_YET
 
-    @property
+    @cached_property
     def numbered(self) -> tuple[tuple[Result, Measurement], ...]:
         """The trials that say something of throughput, nothing committed included."""
         found = ((result, measured_if_numbered(result)) for result in self.results)
         return tuple((result, measured) for result, measured in found if measured is not None)
 
-    @property
+    @cached_property
     def rates(self) -> tuple[TrialRate, ...]:
         """Throughput of the numbered trials."""
         return tuple(
@@ -69,7 +70,7 @@ class RungTrials:
         reasons = [result.reason for result in self.results if result.outcome is outcome]
         return next((reason for reason in reversed(reasons) if reason), "")
 
-    @property
+    @cached_property
     def middle(self) -> Result | None:
         """The trial in the middle by throughput; without a number, the last that read levels back."""
         if self.numbered:
@@ -115,7 +116,7 @@ class RungTrials:
         rows = [(kind, state, text, count) for (kind, state), (text, count) in merged.items()]
         return tuple(sorted(rows, key=lambda row: (-row[3], row[0], row[1])))
 
-    @property
+    @cached_property
     def evidence(self) -> tuple[Observation, ...]:
         """Each observation with the median of its values over the numbered trials."""
         by_name: dict[str, list[Observation]] = {}

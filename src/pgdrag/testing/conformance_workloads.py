@@ -27,7 +27,7 @@ from pgdrag.workloads import Workload, all_workloads
 if TYPE_CHECKING:
     from pgdrag.trial import ServerTrialRunner
 
-SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=1, budget_s=10, min_commits=1)
+SHORT = LoadProfile(connections=2, warm_up_s=0, measure_s=0.5, budget_s=10, min_commits=1)
 
 
 class WorkloadConformance:

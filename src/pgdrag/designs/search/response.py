@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy  # whose parts it loads when they are used: most commands have no search
 from numpy.typing import NDArray
-from scipy import linalg
 
 from pgdrag.designs.search.space import Point, Space
 from pgdrag.stats.noise import Noise, pooled_noise
@@ -154,11 +154,11 @@ class Response:
             self.tried,
             self._promised,
         )
-        return linalg.cho_factor(covariance, lower=True)  # type: ignore[no-any-return]
+        return scipy.linalg.cho_factor(covariance, lower=True)  # type: ignore[no-any-return]
 
     @cached_property
     def _weights(self) -> Array:
-        return np.asarray(linalg.cho_solve(self._factor, self._values))
+        return np.asarray(scipy.linalg.cho_solve(self._factor, self._values))
 
     @cached_property
     def effects(self) -> list[tuple[Array, Array]]:
@@ -169,7 +169,7 @@ class Response:
             promised = _RULES_SD * self.kernels.means[at]
             cross = scale**2 * kernel[:, self._places[:, at]] + np.outer(promised, self._promised)
             mean = self.kernels.means[at] + cross @ self._weights
-            taken = np.einsum("ij,ji->i", cross, linalg.cho_solve(self._factor, cross.T))
+            taken = np.einsum("ij,ji->i", cross, scipy.linalg.cho_solve(self._factor, cross.T))
             variance = np.maximum(scale**2 * np.diag(kernel) + promised**2 - taken, 0.0)
             found.append((mean, np.sqrt(variance)))
         return found
@@ -190,7 +190,7 @@ class Response:
                 kernel, square = self.kernels.of[at], self.scales[at] ** 2
                 cross += square * (kernel[one] - kernel[other])[self._places[:, at]]
                 prior += square * (kernel[one, one] - 2 * kernel[one, other] + kernel[other, other])
-        variance = prior - float(cross @ linalg.cho_solve(self._factor, cross))
+        variance = prior - float(cross @ scipy.linalg.cho_solve(self._factor, cross))
         return expected + float(cross @ self._weights), math.sqrt(max(variance, 0.0))
 
     def _is_of(self, point: Point) -> Array:
@@ -231,7 +231,9 @@ class Response:
         at_trials = at_trials + np.array([beyond[one.point] for one in self.tried])
         at_trials = at_trials + _OFFSET_SD * rng.normal()
         kept = rng.normal()
-        weights = linalg.cho_solve(self._factor, self._values - at_trials - kept * self._promised)
+        weights = scipy.linalg.cho_solve(
+            self._factor, self._values - at_trials - kept * self._promised
+        )
         kept = 1 + _RULES_SD * (kept + float(self._promised @ weights))
         return [
             kept * self.kernels.means[at]
@@ -247,8 +249,6 @@ def respond(kernels: Kernels, tried: Sequence[Tried], before: Response | None = 
     Args:
         before: what fewer of the trials said, to begin from.
     """
-    from scipy import optimize  # takes a tenth of a second, and most commands have no search
-
     places = np.array([one.point for one in tried], dtype=np.intp)
     values = _beyond_the_expected(kernels, tried)
     stack = _stack(kernels, places)
@@ -258,9 +258,11 @@ def respond(kernels: Kernels, tried: Sequence[Tried], before: Response | None = 
 
     def loss(away: Array) -> tuple[float, Array]:
         squares = np.exp(2 * (kernels.prior + away[:-1] + away[-1]))
-        factor = linalg.cho_factor(_covariance(stack, squares, noise, tried, promised), lower=True)
-        weights = linalg.cho_solve(factor, values)
-        inverse = linalg.cho_solve(factor, np.eye(len(values)))
+        factor = scipy.linalg.cho_factor(
+            _covariance(stack, squares, noise, tried, promised), lower=True
+        )
+        weights = scipy.linalg.cho_solve(factor, values)
+        inverse = scipy.linalg.cho_solve(factor, np.eye(len(values)))
         spread = away / spreads
         worth = 0.5 * float(values @ weights) + float(np.log(np.diag(factor[0])).sum())
         worth += 0.5 * float(spread @ spread)
@@ -269,7 +271,7 @@ def respond(kernels: Kernels, tried: Sequence[Tried], before: Response | None = 
         slope = squares * np.einsum("dij,ij->d", stack, by_covariance)
         return worth, np.append(slope, slope.sum()) + spread / spreads
 
-    found = optimize.minimize(
+    found = scipy.optimize.minimize(
         loss,
         begin,
         jac=True,
@@ -333,5 +335,5 @@ def _own_variances(noise: float, tried: Sequence[Tried]) -> Array:
 
 def _root(kernel: Array) -> Array:
     """Return a matrix whose product with its transpose is the kernel, which may be singular."""
-    values, vectors = linalg.eigh(kernel)
+    values, vectors = scipy.linalg.eigh(kernel)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))

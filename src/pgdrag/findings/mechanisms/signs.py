@@ -113,6 +113,7 @@ class Trials:
                 for (result, _), book in zip(rung.numbered, books, strict=True)
             ]
         self._spread = cache(self._spread_of)
+        self._middle = cache(self._middle_of)
 
     @property
     def are_repeated(self) -> bool:
@@ -125,6 +126,9 @@ class Trials:
 
     def observation(self, rung: str, name: str) -> Observation | None:
         """Return an observation with its median over a rung's trials; None where none saw it."""
+        return self._middle(rung, name)
+
+    def _middle_of(self, rung: str, name: str) -> Observation | None:
         seen = [x[name] for x in self._seen[rung] if name in x]
         values = [one.value for one in seen if one.value is not None]
         return replace(seen[0], value=statistics.median(values), missing="") if values else None
