@@ -6,6 +6,7 @@ import json
 import random
 from datetime import UTC, datetime
 from decimal import Decimal
+from ipaddress import ip_interface
 
 import pytest
 from hypothesis import given
@@ -121,10 +122,16 @@ def test_values_of_fixed_forms_keep_form_and_order() -> None:
     assert list(uuids.values()) == sorted(uuids.values())
     assert all([len(x) for x in token.split("-")] == [8, 4, 4, 4, 12] for token in uuids.values())
     assert [len(x) for x in bytea_tokens(["\\x", "\\x01", "\\x0102"]).values()] == [2, 4, 6]
-    addresses = address_tokens(["8.8.8.8", "9.0.0.0/8", "2001:db8::1"], rng())
-    assert addresses["8.8.8.8"].startswith("10.")
-    assert addresses["9.0.0.0/8"].endswith("/8")
-    assert addresses["2001:db8::1"].startswith("fd")
+
+
+def test_addresses_keep_their_order_and_masks_and_are_none_of_the_original() -> None:
+    values = ["10.0.0.0/8", "11.0.0.0/8", *(f"10.1.{at}.0/24" for at in range(200)), "2001:db8::1"]
+    tokens = address_tokens(values, rng(), avoid=values)
+    assert len(set(tokens.values())) == len(values)
+    assert set(tokens.values()).isdisjoint(values)
+    assert all(x.partition("/")[2] == token.partition("/")[2] for x, token in tokens.items())
+    networks = [ip_interface(tokens[x]) for x in values[2:-1]]
+    assert [x.ip for x in networks] == sorted(x.ip for x in networks)
 
 
 def test_documents_keep_their_shape_and_equal_parts_stay_equal() -> None:

@@ -82,6 +82,8 @@ class ValueClasses:
         self._parent: dict[Key, Key] = {}
         self._kinds = {key: self._kind(column.type_oid) for key, column in self.columns.items()}
         self._values: dict[Key, dict[str, None]] = defaultdict(dict)
+        # No token is made for these, nor is one of them a token.
+        self._untold: set[str] = set()
         self._tokens: dict[Key, Mapping[str, str]] = {}
         self._documents: dict[Key, JsonTokens] = {}
         self._enums = {
@@ -139,6 +141,7 @@ class ValueClasses:
         kind = self._kinds.get(key, "")
         column = self.columns.get(key)
         if kind in ("", "boolean") or kind.startswith("enum"):
+            self._untold.add(value)
             return
         if not is_element and self._is_array_of(column, value):
             for inner in elements_of(value):
@@ -157,7 +160,7 @@ class ValueClasses:
         Args:
             json_keys: that stay as they are.
         """
-        everything = set(self.originals())
+        everything = {*self.originals(), *self._untold}
         for root, values in self._values.items():
             if self._kinds[root] == "json":
                 everything.update(*map(leaves, values))
@@ -183,9 +186,11 @@ class ValueClasses:
                     ascending, width=partial(_width, most=self._longest(own)), avoid=everything
                 )
             else:
-                self._tokens[root] = self._fixed(kind, sorted(values))
+                self._tokens[root] = self._fixed(kind, sorted(values), everything)
 
-    def _fixed(self, kind: str, ascending: Sequence[str]) -> Mapping[str, str]:
+    def _fixed(
+        self, kind: str, ascending: Sequence[str], avoid: Collection[str]
+    ) -> Mapping[str, str]:
         match kind:
             case "uuid":
                 return spread_tokens(ascending, self._rng, uuid_form, 128)
@@ -194,7 +199,7 @@ class ValueClasses:
             case "bytea":
                 return bytea_tokens(ascending)
             case _:
-                return address_tokens(ascending, self._rng)
+                return address_tokens(ascending, self._rng, avoid=avoid)
 
     def _largest(self, columns: Sequence[FoundColumn]) -> Decimal | None:
         found = []

@@ -15,6 +15,7 @@ from pgdrag.capture.schema import FoundSchema
 from pgdrag.capture.statistics import FoundExtended, FoundStatistics
 from pgdrag.english import capital
 from pgdrag.twins import constants as sql
+from pgdrag.twins.array_text import array_text
 from pgdrag.twins.ddl import quoted
 from pgdrag.twins.json_tokens import is_document
 from pgdrag.twins.masking import is_word_of_the_server, masked, without_comments
@@ -263,7 +264,7 @@ class Privacy:
             return as_is
         kind = self._classes.enum_named(constant.cast) or self._classes.kind(key)
         if kind.startswith("enum "):
-            return sql.string_constant(self._classes.label(kind, value) or masked(value))
+            return sql.string_constant(self._label(kind, value))
         if key is not None and _fits(kind, constant):
             if self._is_gathering:
                 self._classes.take(key, value)
@@ -274,6 +275,12 @@ class Privacy:
         if self._is_plain(constant):
             return as_is
         return self._of_no_column(constant, as_is, where)
+
+    def _label(self, kind: str, value: str) -> str:
+        """Return the token of an enum's label, or of an array of them."""
+        if value.startswith("{"):
+            return array_text(self._label(kind, x) for x in elements_of(value))
+        return self._classes.label(kind, value) or masked(value)
 
     def _of_no_column(self, constant: sql.Constant, as_is: str, where: str) -> str:
         why = ""

@@ -48,6 +48,9 @@ def extension_statements(source: Source) -> Iterator[SchemaStatement]:
     """Yield what makes the extensions; a version that is not to be had is the newest that is."""
     for one in source.extensions:
         if one.name != "plpgsql":
+            if one.schema not in ("pg_catalog", "public"):
+                schema = f"CREATE SCHEMA IF NOT EXISTS {quoted(one.schema)}"
+                yield SchemaStatement(f'schema "{one.schema}"', schema)
             sql = f"CREATE EXTENSION IF NOT EXISTS {quoted(one.name)} SCHEMA {quoted(one.schema)}"
             yield SchemaStatement(f'extension "{one.name}"', sql)
 
@@ -75,9 +78,9 @@ def before_rows(schema: Schema) -> Iterator[SchemaStatement]:
 def after_rows(schema: Schema) -> Iterator[SchemaStatement]:
     """Yield what is made when rows are there: indexes, constraints, statistics, views, triggers."""
     yield from _add_constraints(schema.constraints, "pux")
-    for index in schema.indexes:
-        if not index.constraint:
-            yield SchemaStatement(f"index {quoted(index.schema, index.name)}", index.definition)
+    materialized = {(one.schema, one.name) for one in schema.views if one.is_materialized}
+    own = [one for one in schema.indexes if not one.constraint]
+    yield from _create_indexes(x for x in own if (x.schema, x.table) not in materialized)
     yield from map(_attach_index, (one for one in schema.indexes if one.partition_of is not None))
     # A foreign key wants the unique index of the other table.
     yield from _add_constraints(schema.constraints, "f")
@@ -89,7 +92,13 @@ def after_rows(schema: Schema) -> Iterator[SchemaStatement]:
         if view.is_materialized:
             kind = "MATERIALIZED VIEW"
         yield SchemaStatement(f"view {name}", f"CREATE {kind} {name} AS {view.definition}")
+    yield from _create_indexes(x for x in own if (x.schema, x.table) in materialized)
     yield from _create_triggers(schema.triggers)
+
+
+def _create_indexes(indexes: Iterable[Index]) -> Iterator[SchemaStatement]:
+    for one in indexes:
+        yield SchemaStatement(f"index {quoted(one.schema, one.name)}", one.definition)
 
 
 def _create_sequence(sequence: SequenceObject) -> SchemaStatement:

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
+from ipaddress import IPv4Address, IPv6Address, ip_interface
 
 # --- what tells nothing ---------------------------------------------------------------------
 
@@ -330,34 +331,41 @@ def bytea_tokens(ascending: Sequence[str]) -> dict[str, str]:
     return {value: "\\x" + letters[value].encode().hex() for value in ascending}
 
 
-def address_tokens(ascending: Sequence[str], rng: random.Random) -> dict[str, str]:
-    """Return addresses of private networks: 10.0.0.0/8 and fd00::/8, with the same length of mask."""
+def address_tokens(
+    ascending: Sequence[str], rng: random.Random, *, avoid: Collection[str] = frozenset()
+) -> dict[str, str]:
+    """Return addresses and networks by lot, in order, with the same length of mask."""
     fours = [x for x in ascending if ":" not in x]
     sixes = [x for x in ascending if ":" in x]
-    found = spread_tokens(fours, rng, _address_four, 24)
-    found |= spread_tokens(sixes, rng, _address_six, 120)
-    return {value: _masked(found[value], value) for value in ascending}
+    found = _networks(fours, rng, avoid, IPv4Address, 32)
+    return found | _networks(sixes, rng, avoid, IPv6Address, 128)
+
+
+def _networks(
+    values: Sequence[str],
+    rng: random.Random,
+    avoid: Collection[str],
+    kind: type[IPv4Address] | type[IPv6Address],
+    bits: int,
+) -> dict[str, str]:
+    found: dict[str, str] = {}
+    room = (1 << bits) // (len(values) + 1)
+    last = -1
+    for at, value in enumerate(sorted(values, key=lambda x: ip_interface(x).ip)):
+        _, slash, length = value.partition("/")
+        block = 1 << (bits - int(length or bits))
+        number = ((at + 1) * room + rng.randrange(max(room // 2, 1))) // block * block
+        token = f"{kind(number)}{slash}{length}"
+        # Large networks are few: there the next one may have to do.
+        while (number <= last or token in avoid) and number + block < 1 << bits:
+            number += block
+            token = f"{kind(number)}{slash}{length}"
+        found[value] = token
+        last = number
+    return found
 
 
 def mac_form(number: int) -> str:
     """Return a number of 40 bits as a locally administered address."""
     digits = f"02{number:010x}"
     return ":".join(digits[at : at + 2] for at in range(0, 12, 2))
-
-
-def _address_four(number: int) -> str:
-    return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
-
-
-def _address_six(number: int) -> str:
-    digits = f"fd{number:030x}"
-    return ":".join(digits[at : at + 4] for at in range(0, 32, 4))
-
-
-def _masked(address: str, like: str) -> str:
-    _, slash, length = like.partition("/")
-    if not slash:
-        return address
-    from ipaddress import ip_interface
-
-    return f"{ip_interface(f'{address}/{length}').network.network_address}/{length}"
