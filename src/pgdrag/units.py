@@ -337,11 +337,15 @@ def format_rate(per_s: float) -> str:
     return f"{format_number(per_s)}/s"
 
 
+_BEYOND = 1e9  # nobody reads the digits of such a ratio
+
+
 def format_ratio(ratio: float, *, significant: int = 3) -> str:
     """Return a ratio as `3,500×`, `1.03×`, `0.46×` or, when below a tenth, as `1/72`.
 
     It is never turned round: over 1 is more than the baseline, whatever is counted.  Within 1 %
-    of no change a digit is added (`1.003×`), and what rounds to 1 is `1.00×`.
+    of no change a digit is added (`1.003×`), and what rounds to 1 is `1.00×`.  What few pairs leave
+    open is a power of ten (`10^62×`).
     """
     if not math.isfinite(ratio) or ratio <= 0:
         return f"{format_number(ratio)}×"
@@ -353,6 +357,8 @@ def format_ratio(ratio: float, *, significant: int = 3) -> str:
 
 
 def _ratio_digits(ratio: float, significant: int) -> str:
+    if _BEYOND <= ratio < math.inf:
+        return f"10^{math.log10(ratio):.0f}"
     return format_number(float(f"{ratio:.{significant}g}"), significant=significant)
 
 

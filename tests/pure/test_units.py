@@ -232,6 +232,7 @@ def test_a_ratio_is_never_turned_round():
 def test_an_interval_shows_enough_digits_to_tell_its_ends_apart():
     assert format_interval(1.01, 1.03, 1.05) == "1.03× (1.01× to 1.05×)"
     assert format_interval(1.00011, 1.00012, 1.00013) == "1.00012× (1.00011× to 1.00013×)"
+    assert format_interval(1e-62, 1.5, 1.04e62) == "1.5× (1/10^62 to 10^62×)"
     assert format_interval(0, 1 / 72, math.inf) == "1/72 (0× to ∞×)"
 
 

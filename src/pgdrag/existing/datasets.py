@@ -112,12 +112,12 @@ def asking_about(server: Server) -> Iterator[psycopg.Connection]:
     """
     with (
         refusals_told(server),
-        server.connect(application_name=SESSION, **_firm(server)) as connection,
+        server.connect(application_name=SESSION, **firm_session(server)) as connection,
     ):
         yield connection
 
 
-def _firm(server: Server) -> dict[str, str]:
+def firm_session(server: Server) -> dict[str, str]:
     """Return what a treatment does not reach: no limit of its, and tables can be written. A pooler knows no options."""
     if server.pooler is not None:
         return {}

@@ -19,9 +19,8 @@ import psycopg
 
 from pgdrag.driver.connection_string import Server
 from pgdrag.errors import PgdragError, ServerError, UsageError
-from pgdrag.existing.datasets import asking_about
-from pgdrag.existing.refusals import refusal
-from pgdrag.host.undo.reaching import firm_options
+from pgdrag.existing.datasets import asking_about, firm_session
+from pgdrag.existing.refusals import refusals_told
 from pgdrag.live.server import answering
 from pgdrag.units import format_duration
 
@@ -157,21 +156,11 @@ class ServerLock:
 
     def _rivals_of_new_session(self) -> list[Rival]:
         """Show oneself, and then look: of two that do, one at least sees the other."""
-        version_num = int(self._server.version.partition(".")[0]) * 10000
-        self._session = self._server.connect(
-            application_name=self._name,
-            options=" ".join(
-                [
-                    firm_options(self._server.conninfo(), version_num),
-                    *(f"-c {name}={value}" for name, value in _KEEPALIVE.items()),
-                ]
-            ),
-        )
-        try:
-            with answering(self._session, self._server.name):
-                return _seen_by(self._session)
-        except psycopg.Error as error:
-            raise refusal(self._server, error) from None
+        own = [f"-c {name}={value}" for name, value in _KEEPALIVE.items()]
+        options = " ".join([*firm_session(self._server).values(), *own])
+        self._session = self._server.connect(application_name=self._name, options=options)
+        with refusals_told(self._server), answering(self._session, self._server.name):
+            return _seen_by(self._session)
 
 
 def _seen_by(connection: psycopg.Connection) -> list[Rival]:
