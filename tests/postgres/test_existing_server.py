@@ -67,6 +67,14 @@ def server(scratch: object, empty_snapshot: object, binaries: object) -> Iterato
         yield cluster
 
 
+@pytest.fixture
+def patient(tmp_path: Path) -> Path:
+    """A load that leaves the processors to the tests beside, however long it goes on."""
+    file = tmp_path / "patient.sql"
+    file.write_text("SELECT 1;\n\\sleep 10 ms\n")
+    return file
+
+
 def shop(server: Cluster, user: str = "pgdrag") -> str:
     return dsn(server, user, database="shop")
 
@@ -255,9 +263,11 @@ def test_scripts_of_ones_own_run_on_the_tables_that_are_there(server, tmp_path):
     assert json.loads(out)["study"]["workload"]["kind"] == "pgbench"
 
 
-def test_a_run_that_is_interrupted_is_undone_and_goes_on_with_the_same_server(server, home):
+def test_a_run_that_is_interrupted_is_undone_and_goes_on_with_the_same_server(
+    server, home, patient
+):
     before = digest(server)
-    words = ("compare", "default", "work_mem=8MB", "--dsn", shop(server), *LOAD)
+    words = ("compare", "default", "work_mem=8MB", "--dsn", shop(server), "-f", patient, *LOAD)
     process = start(*words, "--allow-change", "settings", "--yes")
     heard(process, "Run compare")
     assert wait_until(lambda: digest(server) != before, TIMEOUT_S)
@@ -270,10 +280,10 @@ def test_a_run_that_is_interrupted_is_undone_and_goes_on_with_the_same_server(se
     assert digest(server) == before
 
 
-def test_restore_names_the_server_anew_where_the_password_is_nowhere(server, tmp_path):
+def test_restore_names_the_server_anew_where_the_password_is_nowhere(server, patient):
     """As after the end of the whole machine: neither pgdrag nor its guardian is left."""
     before = digest(server)
-    words = ("compare", "default", "work_mem=8MB", "--dsn", shop(server), *LOAD)
+    words = ("compare", "default", "work_mem=8MB", "--dsn", shop(server), "-f", patient, *LOAD)
     process = start(*words, "--allow-change", "settings", "--yes")
     heard(process, "Run compare")
     assert wait_until(lambda: digest(server) != before, TIMEOUT_S)
