@@ -14,6 +14,7 @@ import pytest
 from loads import PACED
 
 from conftest import on_disk
+from pgdrag.existing.operating_system import host_in_force
 from pgdrag.factors import Factor, all_factors
 from pgdrag.factors._devices import disk_under
 from pgdrag.factors.huge_pages import HugePages
@@ -287,3 +288,13 @@ def test_a_trial_has_its_levels_and_the_kernel_has_them_no_longer(
     assert [x for x in result.warnings if "put back" in x or "changed" in x] == []
     assert host_alone.steps() == []
     assert (shown_value(PRESSURE), shown_value(POOL)) == before
+
+
+def test_the_disk_under_an_existing_servers_data_is_changed_and_put_back(device):
+    before = attributes(device.queue)
+    level = Level("block_device", "read_ahead_kb", "512")
+    with host_in_force(str(device.mount_point), [level]) as shown:
+        assert [(x.level, x.effective) for x in shown] == [(level, "512")]
+        assert shown_value(device.queue / "read_ahead_kb") == "512"
+    assert attributes(device.queue) == before
+    assert take_warnings() == []
