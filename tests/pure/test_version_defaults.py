@@ -34,6 +34,16 @@ def test_changed_defaults_are_those_that_a_throw_away_server_has() -> None:
     assert {x.kind for x in found.differences} == {"default"}
 
 
+def test_what_initdb_sets_alike_in_every_version_is_said_and_how_to_compare_it_so() -> None:
+    found = defaults_that_differ(version_15(shared_buffers="1024"), catalog())
+    assert "shared_buffers 8 MB → 128 MB" in found.words
+    assert "add --common shared_buffers=128MB." in found.note
+    asked = defaults_that_differ(
+        version_15(shared_buffers="1024"), catalog(), set_by_arms=["shared_buffers"]
+    )
+    assert "initdb" not in asked.note
+
+
 def test_what_an_arm_sets_itself_has_no_default() -> None:
     found = defaults_that_differ(OLD, catalog(), set_by_arms=["Hash_Mem_Multiplier"])
     assert found.words == ("effective_io_concurrency 1 → 16",)

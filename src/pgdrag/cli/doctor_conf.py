@@ -38,6 +38,7 @@ def doctor_conf(conf: str, *, postgres: str | None, json: bool) -> int:
     from pgdrag.cli.place import open_journal, stdout
     from pgdrag.cli.plain_output import print_json
     from pgdrag.cli.running import open_runner
+    from pgdrag.english import listed
     from pgdrag.experiment.conf_doctor import diagnose
     from pgdrag.experiment.known_effects import own_effects, shipped_effects
     from pgdrag.host.allowance import allowance
@@ -51,7 +52,13 @@ def doctor_conf(conf: str, *, postgres: str | None, json: bool) -> int:
     if json:
         print_json(found)
     else:
-        _print(found, conf, stdout())
+        out = stdout()
+        _print(found, conf, out)
+        if strange := [x.name for x in lines if not x.takes_effect]:
+            command = f"pgdrag conf lint {shlex.quote(conf)}"
+            out.print(
+                f"Not known to this server: {listed(strange)}. See: {command}", soft_wrap=True
+            )
     return EXIT_FAILED_CHECK if found.suspicions or found.beyond_memory else EXIT_DONE
 
 
@@ -77,8 +84,15 @@ def _print(found: ConfDiagnosis, conf: str, out: Console) -> None:
     if found.unknown:
         out.print(f"Not measured: {listed(found.unknown)}.")
         out.print(f"To measure every line here: pgdrag ablate {shlex.quote(conf)}")
-    runs = counted(len(found.own_runs), "run") if found.own_runs else "no run"
-    out.print(f"Figures are from {runs} of this machine, and from those shipped with pgdrag.")
+    if found.own_runs:
+        runs = counted(len(found.own_runs), "run")
+        out.print(
+            f"Figures are from {runs} on this machine, and from the table shipped with pgdrag."
+        )
+    else:
+        out.print(
+            "Figures are from the table shipped with pgdrag; none is from a run on this machine."
+        )
 
 
 def _print_figure(one: Figure, out: Console) -> None:

@@ -148,6 +148,10 @@ def conf_diff(first: Side, second: Side) -> ConfDiff:
     return ConfDiff(tuple(differences), tuple(same))
 
 
+# Built in with 8 MB before PostgreSQL 15, which no server has that somebody made with initdb.
+BY_INITDB = "shared_buffers"
+
+
 def _is_same(name: str, before: str | None, after: str | None) -> bool:
     # A list of what to log since 18: an empty one is the former off.
     if name == "log_connections" and {before, after} == {"off", ""}:
@@ -197,6 +201,8 @@ def _why(first: Side, second: Side, one: str, other: str) -> Why:
 def _notes(first: Side, second: Side, one: str, other: str) -> Iterator[str]:
     if one != other:
         yield f"{one} in {first.version}"
+    if other == BY_INITDB and _why(first, second, one, other) is Why.DEFAULT:
+        yield "built in; initdb writes 128 MB into a new server's postgresql.conf in either version"
     for side, name in ((first, one), (second, other)):
         written = side.of_setting.get(name)
         if side.setting(name) is None:

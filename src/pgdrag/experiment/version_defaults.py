@@ -9,7 +9,7 @@ from pathlib import Path
 from pgdrag.english import counted
 from pgdrag.experiment.applicable import has_its_place_elsewhere
 from pgdrag.experiment.arms import Arm
-from pgdrag.experiment.conf_diff import ConfDifference, Side, Why, conf_diff
+from pgdrag.experiment.conf_diff import BY_INITDB, ConfDifference, Side, Why, conf_diff
 from pgdrag.experiment.differences import Difference
 from pgdrag.factors import Phase, kind_of
 from pgdrag.model import Level
@@ -40,13 +40,19 @@ class DefaultsDiffer:
 
     @property
     def note(self) -> str:
-        """A sentence on settings that only one of the servers has, or ""."""
-        if not self.added and not self.removed:
-            return ""
-        return (
-            f"B has {counted(self.added, 'setting')} that A lacks, and lacks {self.removed} that A has; these keep "
-            'their defaults: see "pgdrag conf diff".'
-        )
+        """Sentences on settings that only one of the servers has, and on one that initdb sets; or ""."""
+        said = []
+        if any(x.name == BY_INITDB for x in self.differences):
+            said.append(
+                f"{BY_INITDB} differs only as it is built in: initdb writes 128MB for either version. To compare them "
+                f"so, add --common {BY_INITDB}=128MB."
+            )
+        if self.added or self.removed:
+            said.append(
+                f"B has {counted(self.added, 'setting')} that A lacks, and lacks {self.removed} that A has; these keep "
+                'their defaults: see "pgdrag conf diff".'
+            )
+        return " ".join(said)
 
 
 def defaults_that_differ(
