@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 _CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def percent_words(share: float) -> str:
-    """Return a share in whole per cent: `83 %`."""
-    return f"{share * 100:.0f} %"
+def percent_words(share: float, decimals: int = 0) -> str:
+    """Return a share in per cent: `83 %`."""
+    return f"{share * 100:.{decimals}f} %"
 
 
 def capital(text: str) -> str:

@@ -19,7 +19,7 @@ import psycopg
 from pgdrag.collectors import Observer, Unseen, attempt
 from pgdrag.collectors.counters import require_sight_of_others
 from pgdrag.driver.connection_string import Server
-from pgdrag.english import cut
+from pgdrag.english import cut, percent_words
 from pgdrag.errors import ServerError, ServerLost
 from pgdrag.host.clock import SteadyClock
 from pgdrag.host.error_words import words_of
@@ -99,13 +99,13 @@ class Cost:
             return "Nothing was observed."
         share = self.query_s / self.elapsed_s
         words = (
-            f"Its own cost: {self.queries:,} queries took {format_duration(self.query_s)}, {share:.2%} of the time; "
-            f"pgdrag itself {format_duration(self.own_cpu_s)} of a processor ({self.own_cpu_s / self.elapsed_s:.2%})"
+            f"Its own cost: {self.queries:,} queries took {format_duration(self.query_s)}, {percent_words(share, 2)} of the time; "
+            f"pgdrag itself {format_duration(self.own_cpu_s)} of a processor ({percent_words(self.own_cpu_s / self.elapsed_s, 2)})"
         )
         if self.server_cpu_s is not None:
             words += (
                 f", the server's process for it {format_duration(self.server_cpu_s)} "
-                f"({self.server_cpu_s / self.elapsed_s:.2%})"
+                f"({percent_words(self.server_cpu_s / self.elapsed_s, 2)})"
             )
         return f"{words}."
 

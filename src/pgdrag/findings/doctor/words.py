@@ -36,7 +36,7 @@ def doctor_lines(window: LiveWindow, found: Diagnoses, *, in_full: int = IN_FULL
     for reason, names in _by_reason(found.unseen).items():
         yield f"Not seen: {', '.join(names)} ({reason})"
     of = "the time" if window.own_cpu_s is None else "one processor"
-    yield f"Looking took {counted(window.own_queries, 'query')}, {100 * window.own_share:.1f} % of {of}."
+    yield f"Looking took {counted(window.own_queries, 'query')}, {percent_words(window.own_share, 1)} of {of}."
 
 
 def doctor_json(window: LiveWindow, found: Diagnoses) -> dict[str, Any]:

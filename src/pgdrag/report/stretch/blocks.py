@@ -74,7 +74,8 @@ def _hit_words(stretch: Stretch) -> str:
     hit, read = stretch.of("blocks_hit_per_s"), stretch.of("blocks_read_per_s")
     if hit is None or read is None or not hit.whole.mean + read.whole.mean:
         return ""
-    return f"{hit.whole.mean / (hit.whole.mean + read.whole.mean):.1%} of {format_rate(hit.whole.mean + read.whole.mean)}"
+    whole = hit.whole.mean + read.whole.mean
+    return f"{percent_words(hit.whole.mean / whole, 1)} of {format_rate(whole)}"
 
 
 def _event_counts(events: Sequence[Event]) -> str:
