@@ -11,7 +11,12 @@ from functools import partial
 import pytest
 from browser import Page, Pages, browse, needs_chromium, write
 from report_sample import hostile_findings
-from series_sample import compared_findings, eventful_findings, hostile_series
+from series_sample import (
+    compared_findings,
+    eventful_findings,
+    hostile_series,
+    two_eventful_findings,
+)
 
 from pgdrag.findings.values import Findings
 from pgdrag.report.html import render_html
@@ -104,7 +109,7 @@ def test_every_panel_is_drawn_under_the_policy_of_the_page(page):
 
 
 @tells(
-    eventful_findings,
+    two_eventful_findings,
     """
     const before = shown(0);
     await drag(0, 2, 0.25, 0.45);
@@ -134,7 +139,7 @@ def test_dragging_over_one_panel_zooms_all_of_them_and_a_double_click_shows_all_
 
 
 @tells(
-    eventful_findings,
+    two_eventful_findings,
     """
     const seen = [];
     for (const name of ["Look closer", "Later", "Later", "Later", "Earlier",
@@ -212,7 +217,7 @@ def test_two_sides_of_a_comparison_are_in_one_picture_from_the_start(page):
 
 
 @tells(
-    eventful_findings,
+    two_eventful_findings,
     """
     const tip = figure(0).querySelector(".tip");
     mouse(0, 0, "mousemove", 32 / 120);

@@ -159,7 +159,7 @@ def test_tpcc_is_sent_in_a_mode_that_gets_through(server: Cluster) -> None:
         assert "cannot run at isolation level serializable through a pooler" in err
 
 
-def test_sessions_that_a_pooler_resets_are_told_in_one_sentence(server: Cluster) -> None:
+def test_sessions_that_a_pooler_ends_are_reported_in_one_sentence(server: Cluster) -> None:
     with pgbouncer(server, "transaction") as pooled:
         load = ("-c", "2", "-T", "3", "-R", "100", "--warm-up", "0", "-P", "1")
         process = start("bench", "--yes", "-S", "-n", *load, pooled)
@@ -184,7 +184,7 @@ def test_sessions_that_a_pooler_resets_are_told_in_one_sentence(server: Cluster)
         ({"max_client_conn": 0}, "pgdrag", "no more connections allowed"),
     ],
 )  # fmt: skip
-def test_what_a_pooler_says_is_told(
+def test_a_refusal_has_the_words_of_the_pooler(
     server: Cluster, settings: dict[str, int], database: str, words: str
 ) -> None:
     with pgbouncer(server, "session", is_open=False, **settings) as pooled:

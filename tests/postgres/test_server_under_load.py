@@ -92,7 +92,7 @@ def test_the_horizon_of_a_standby_is_shown_and_held_only_by_what_can_be(standby:
         assert "error: " in err
 
 
-def test_a_server_that_runs_on_is_told_of_only_if_it_ended_sessions(primary: Cluster) -> None:
+def test_a_server_that_runs_on_gives_a_warning_only_if_it_ended_sessions(primary: Cluster) -> None:
     server = reach(dsn(primary))
     assert after_load(server, measurement(60_000)) == ()
     (told,) = after_load(server, BROKEN)
@@ -102,14 +102,14 @@ def test_a_server_that_runs_on_is_told_of_only_if_it_ended_sessions(primary: Clu
     )
 
 
-def test_a_standby_that_is_promoted_under_load_is_told(standby: Cluster) -> None:
+def test_a_promotion_under_load_gives_a_warning(standby: Cluster) -> None:
     server = reach(dsn(standby))
     asked(standby, "SELECT pg_promote()")
     (told,) = after_load(server, measurement(60_000))
     assert told == "the server was a standby when the run began, and was promoted during it"
 
 
-def test_a_server_that_is_restarted_under_load_is_told(primary: Cluster) -> None:
+def test_a_restart_under_load_gives_a_warning(primary: Cluster) -> None:
     server = reach(dsn(primary))
     primary.stop()
     primary.start()

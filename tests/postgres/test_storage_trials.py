@@ -215,7 +215,7 @@ def test_a_device_that_fails_in_mid_trial_spoils_that_trial_and_the_run_goes_on(
     assert applied(sound)["file_system"] == (file_system, "")
 
 
-def test_a_device_that_cannot_be_as_it_was_asked_for_is_told_in_its_trials(
+def test_trials_on_a_device_that_cannot_be_made_are_invalid_with_the_reason(
     bench: ServerTrialRunner, tmp_path: Path
 ) -> None:
     refused = (Level("storage", "size", "320MB"), Level("storage", "mkfs_options", "-O nonsense"))
