@@ -47,6 +47,7 @@ TABLES = (
     "CREATE INDEX event_body ON public.event USING gin (body jsonb_path_ops)",
     "CREATE INDEX customer_tags ON public.customer USING gin (tags)",
     "CREATE INDEX customer_lower ON public.customer (lower(name))",
+    "CREATE STATISTICS public.customer_both (dependencies, ndistinct) ON country, feeling FROM public.customer",
 )
 ROWS = (
     """INSERT INTO public.customer SELECT i, 'Name ' || i * 7919 % 3000, 'm' || i || '@x', (ARRAY['sad', 'glad', 'neutral'])[1 + i % 7 % 3]::public.mood,
@@ -64,6 +65,7 @@ STATEMENTS = (
     "SELECT count(*) FROM customer WHERE feeling = $1 AND country = $2",
     "SELECT * FROM customer ORDER BY seen DESC LIMIT $1",
     "SELECT name, count(*) FROM customer GROUP BY name",
+    "SELECT country, feeling, count(*) FROM customer GROUP BY country, feeling",
     "SELECT * FROM orders WHERE customer = $1 ORDER BY placed DESC LIMIT $2",
     "SELECT * FROM orders WHERE placed >= $1 AND placed < $2",
     "SELECT count(*) FROM orders WHERE status = $1 AND placed < $2",
@@ -115,7 +117,9 @@ def pair(
                 connection.execute(statement.encode())
         with cluster.connect() as connection:
             connection.execute("VACUUM ANALYZE")
-            connection.execute("CREATE ROLE watcher LOGIN IN ROLE pg_monitor, pg_read_all_data")
+            connection.execute(
+                f"CREATE ROLE watcher LOGIN IN ROLE pg_monitor, {cluster.load_role}".encode()
+            )
         captured = TwinCapture(reach(dsn(cluster, "watcher"))).run(0)
         twin = replace(captured, workload=workload(STATEMENTS))
         is_generic = cluster.binaries.version_num >= GENERIC_SINCE
@@ -154,6 +158,17 @@ def test_plans_without_rows_are_those_of_the_original(
         if "@>" not in one.text:
             costs = [number_of(x, "Total Cost") for x in (was, now)]
             assert costs[1] == pytest.approx(costs[0], rel=0.05), one.text
+
+
+def test_extended_statistics_are_those_of_the_original(pair: Pair) -> None:
+    assert not any("CREATE STATISTICS" in one for one in pair.twin.not_seen)
+    query = "SELECT n_distinct::text, dependencies::text FROM pg_stats_ext WHERE statistics_name = 'customer_both'"
+    found = []
+    for cluster in (pair.cluster, pair.plan_twin.cluster):
+        with cluster.connect() as connection:
+            found.append(set(connection.execute(query.encode()).fetchall()))
+    assert found[0]
+    assert found[0] == found[1]
 
 
 def test_an_empty_index_of_some_height_can_be_scanned(pair: Pair) -> None:

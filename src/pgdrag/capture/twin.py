@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -164,6 +164,7 @@ class TwinCapture:
         statistics, extended = read_statistics(observer), read_extended(observer)
         relations = read_relations(observer, counters, later)
         self._note_unreadable(observer)
+        self._note_hidden(found.schema, extended)
         listen(CaptureProgress("Asking for types of parameters", window_s))
         seen = list(account.seen()) if account is not None else []
         roles = {role: f"role{at}" for at, role in enumerate(dict.fromkeys(one.role for one in seen), start=1)}  # fmt: skip
@@ -259,6 +260,12 @@ class TwinCapture:
         return HoldDistribution(
             capture, tracker.kinds(), gaps=tracker.gaps(), at_once=tracker.at_once()
         )
+
+    def _note_hidden(self, schema: Schema, seen: Collection[tuple[str, str]]) -> None:
+        hidden = sum((one.schema, one.name) not in seen for one in schema.statistics)
+        if hidden:
+            found = counted(hidden, "object")
+            self._not_seen.append(f"What CREATE STATISTICS found is not told of {found}: only the owner of the table sees it.")  # fmt: skip
 
     def _note_unreadable(self, observer: Observer) -> None:
         tables = unreadable_tables(observer)
