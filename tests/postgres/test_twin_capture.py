@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from commands import dsn, heard, outcome, start
 
+from conftest import newest
 from in_process import pgdrag
 from pgdrag.capture.original_values import original_values
 from pgdrag.capture.twin import WATCHING, CaptureProgress, TwinCapture
@@ -287,6 +288,7 @@ def test_statistics_that_are_reset_in_the_window_are_said(shop: Cluster) -> None
     assert places.calls == 1
 
 
+@newest
 def test_nothing_stays_on_the_server_after_kill_9(shop: Cluster, tmp_path: Path) -> None:
     # Of the catalogs alone: a size or a number of rows may change by itself.
     objects = "SELECT (SELECT count(*) FROM pg_class), (SELECT count(*) FROM pg_db_role_setting), (SELECT count(*) FROM pg_proc)"
@@ -303,6 +305,7 @@ def test_nothing_stays_on_the_server_after_kill_9(shop: Cluster, tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
+@newest
 def test_ctrl_c_ends_the_window_and_keeps_what_was_seen(shop: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "x.twin"
     process = start("capture", "twin", dsn(shop, WATCHER), "-o", file, "--for", "10min")
@@ -314,6 +317,7 @@ def test_ctrl_c_ends_the_window_and_keeps_what_was_seen(shop: Cluster, tmp_path:
     assert 0 < read_twin(file).workload.window_s < 300
 
 
+@newest
 def test_the_commands_write_show_and_search_a_twin(shop: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "shop.twin"
     status, out, err = pgdrag("capture", "twin", dsn(shop, WATCHER), "-o", file, "--for", "1s")

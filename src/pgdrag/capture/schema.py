@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
 from pgdrag.collectors import Observer, Unseen, attempt
+from pgdrag.english import counted
 from pgdrag.twins.constants import called
 from pgdrag.twins.ddl import quoted
 from pgdrag.twins.model import (
@@ -467,6 +468,6 @@ def _left_out(observer: Observer) -> Iterator[str]:
     for what, count, name in () if isinstance(rows, Unseen) else rows:
         named = f' ("{name}"{" and others" if count > 1 else ""})' if name else ""
         if what == "table with row security policies":
-            yield f"Row security policies of {count} tables{named} are left out: plans do without them."
+            yield f"Row security policies of {counted(count, 'table')}{named} are left out: plans do without them."
         else:
-            yield f"Left out: {count} {what}{'s' if count > 1 else ''}{named}."
+            yield f"Left out: {counted(count, what)}{named}."
