@@ -53,7 +53,7 @@ def test_the_verdict_comes_first_and_then_the_guilty_lines() -> None:
     verdict = "1 of 42 statements, 25 % of the load, are planned in another way with my.conf than with PostgreSQL 18.6 as captured."
     assert text.startswith(verdict)
     assert "random_page_cost 4 (default) 1.1 1 1 25 %" in text
-    assert "guilty of no changed plan: work_mem" in text
+    assert "no plan changes because of: work_mem" in text
     assert "As in the original: jit." in text
     assert "Not read by the planner: shared_buffers." in text
 

@@ -23,7 +23,7 @@ def plans(
     conf: Annotated[
         str | None,
         typer.Argument(
-            metavar="[CONF]",
+            metavar="CONF",
             show_default=False,
             help='A file of settings, comma-separated name=value pairs, or "default" for a server with default settings; what it does not set stays as captured',
         ),

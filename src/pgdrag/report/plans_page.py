@@ -100,21 +100,23 @@ def _changes(found: TwinPlans) -> Iterator[Block]:
     guilty = sorted((x for x in flips.changes if of(x)), key=lambda x: -share(x))
     if guilty:
         yield table_of(
-            "Changes that make plans others",
+            "Changes that alter plans",
             guilty,
             {
                 "Change": lambda x: Cell(x.name, x.place, is_strong=True),
                 "From": lambda x: x.before,
                 "To": lambda x: x.after,
                 ">Statements": lambda x: f"{len(of(x))}",
-                ">Of them alone": lambda x: f"{alone(x)}",
+                ">By it alone": lambda x: f"{alone(x)}",
                 ">Load": lambda x: percent_words(share(x)),
             },
         )
     innocent = [x.name for x in flips.changes if x not in guilty]
     if innocent:
         names = listed_some(innocent, _MOST_NAMES)
-        yield Paragraph(f"Read by the planner, and guilty of no changed plan: {names}.", Tone.MUTED)
+        yield Paragraph(
+            f"Read by the planner, but no plan changes because of: {names}.", Tone.MUTED
+        )
     if found.same:
         yield Paragraph(f"As in the original: {listed_some(found.same, _MOST_NAMES)}.", Tone.MUTED)
     if found.not_read:
