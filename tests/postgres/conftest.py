@@ -97,12 +97,18 @@ def _directory_of_all(place: Path) -> Iterator[Path]:
         place.mkdir(exist_ok=True)
         place.chmod(0o711)
         yield place
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(place)
-            lock.unlink()
     finally:
         os.close(fd)
+        # Those of runs that were killed, too.
+        for each in place.parent.glob("pgdrag-test-*.lock"):
+            _remove_if_unused(each)
+
+
+def _remove_if_unused(lock: Path) -> None:
+    with contextlib.suppress(OSError), lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+        lock.unlink()
 
 
 @pytest.fixture(scope="session", autouse=True)
