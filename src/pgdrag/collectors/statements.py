@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from operator import add
-from typing import Any, ClassVar, LiteralString, NamedTuple, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from pgdrag.collectors import (
     OWN_MARK,
@@ -25,13 +25,13 @@ from pgdrag.collectors import (
 )
 from pgdrag.collectors._metric import NO_READING
 from pgdrag.collectors._session import making_extensions
+from pgdrag.collectors._statements_view import EXTENSION, find_extension
 from pgdrag.collectors.counters import Counters, Drawn, drawn_over, require_sight_of_others
 from pgdrag.host.clock import CLOCK
 from pgdrag.literals import without_literals
 from pgdrag.model.recordings import CALLS, ROWS, Recordings, StatementUse
 
 MOST_STATEMENTS = 50
-EXTENSION = "pg_stat_statements"
 _MAINTENANCE = "postgres"  # the database
 # Statements with these words are this collector's, or prepare a session of pgdrag's, whose other
 # statements are not tracked.
@@ -42,11 +42,6 @@ _SETTINGS = """
 SELECT name, reset_val FROM pg_settings
  WHERE name IN ('compute_query_id', 'pg_stat_statements.track', 'pg_stat_statements.track_planning')
 """
-_EXTENSION: LiteralString = """
-SELECT quote_ident(nspname), extversion
-  FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace
- WHERE extname = 'pg_stat_statements'
-"""
 _DRAWN = (
     Drawn(CALLS, "calls of statements", "1/s", ("calls",)),
     Drawn(ROWS, "rows that statements returned or changed", "1/s", ("rows",)),
@@ -55,31 +50,6 @@ _DRAWN = (
 # where those within functions are part of the statement that called them; and how often the view had to
 # forget statements.
 _Reading: TypeAlias = tuple[Mapping[tuple[int, int], StatementUse], int]
-
-
-class Extension(NamedTuple):
-    """pg_stat_statements, as a database has it.
-
-    Attributes:
-        view: with its schema, quoted where necessary.
-        version: of the extension, which is not the server's: (1, 11).
-    """
-
-    view: str
-    version: tuple[int, ...]
-
-
-def find_extension(observer: Observer) -> Extension | None:
-    """Return where pg_stat_statements is in the observer's database; None: nowhere.
-
-    Raises:
-        Unseen: see `Observer.query`.
-    """
-    found = observer.query(_EXTENSION)
-    if not found:
-        return None
-    schema, version = found[0]
-    return Extension(f"{schema}.{EXTENSION}", tuple(int(x) for x in version.split(".")))
 
 
 class Statements(Collector):

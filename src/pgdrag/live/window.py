@@ -17,7 +17,7 @@ import psycopg
 
 from pgdrag.collectors import Collector, Observer, Unseen, Window, all_collectors, attempt
 from pgdrag.collectors import _proc as proc
-from pgdrag.collectors.statements import find_extension
+from pgdrag.collectors._statements_view import find_extension
 from pgdrag.driver.connection_string import Server
 from pgdrag.errors import ServerLost
 from pgdrag.host.clock import CLOCK

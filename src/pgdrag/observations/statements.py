@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from pgdrag.collectors import OWN_MARK, Observer, Unseen
-from pgdrag.collectors.statements import EXTENSION, find_extension
+from pgdrag.collectors._statements_view import EXTENSION, find_extension
 from pgdrag.literals import without_literals
 from pgdrag.model.observed import MOST_TEXT, NO_TOTALS, OTHER_STATEMENTS, Statement, StatementTotals
 from pgdrag.observations.thinning import MOST_STATEMENTS
