@@ -17,7 +17,9 @@ from commands import dsn, heard, outcome, start
 from conftest import newest
 from in_process import pgdrag
 from pgdrag.capture.original_values import original_values
+from pgdrag.capture.statements import StatementAccount
 from pgdrag.capture.twin import WATCHING, CaptureProgress, TwinCapture
+from pgdrag.collectors import Observer, Unseen
 from pgdrag.driver.connection_string import reach
 from pgdrag.host.process_alive import wait_until
 from pgdrag.servers.cluster import Cluster
@@ -306,6 +308,26 @@ def test_nothing_stays_on_the_server_after_kill_9(shop: Cluster, tmp_path: Path)
 
 
 @newest
+def test_a_reading_of_the_statements_that_fails_is_skipped_and_noted(
+    shop: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = StatementAccount.read
+
+    def slow(self: StatementAccount, observer: Observer, *, is_last: bool = False) -> None:
+        if not is_last:
+            raise Unseen("canceling statement due to statement timeout")
+        read(self, observer, is_last=True)
+
+    monkeypatch.setattr(StatementAccount, "read", slow)
+    monkeypatch.setattr("pgdrag.capture.twin.STATEMENTS_EVERY_S", -1.0)
+    twin = captured(shop)
+    assert [x for x in twin.not_seen if "skipped" in x] == [
+        "Readings of pg_stat_statements were skipped: canceling statement due to statement timeout."
+    ]
+    assert statement(twin, "JOIN customers")
+
+
+@newest
 def test_ctrl_c_ends_the_window_and_keeps_what_was_seen(shop: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "x.twin"
     process = start("capture", "twin", dsn(shop, WATCHER), "-o", file, "--for", "10min")
@@ -330,4 +352,4 @@ def test_the_commands_write_show_and_search_a_twin(shop: Cluster, tmp_path: Path
     status, out, _ = pgdrag("twin", "show", file, "--json")
     assert json.loads(out)["pgdrag_twin"] == 1
     status, out, _ = pgdrag("twin", "show", file, "--scan", dsn(shop, WATCHER), "--rows", "50")
-    assert (status, "none is there" in out) == (0, True), out
+    assert (status, "none found" in out) == (0, True), out

@@ -10,6 +10,7 @@ import pytest
 from pgdrag.errors import TwinError
 from pgdrag.twins import Twin, read_twin, twin_bytes
 from pgdrag.twins.ddl import after_rows, before_rows
+from pgdrag.twins.file import LARGEST_TEXT_BYTES, text_bytes
 from pgdrag.twins.model import (
     Column,
     Constraint,
@@ -44,6 +45,9 @@ TWIN = Twin(
 )
 
 
+HIGH = gzip.decompress(twin_bytes(TWIN))[:-1] + b',"relations":[{"schema":"s","name":"i","kind":"index","pages":1,"tuples":1,"height":33}]}'  # fmt: skip
+
+
 def written(tmp_path: Path, content: bytes) -> Path:
     path = tmp_path / "shop.twin"
     path.write_bytes(content)
@@ -65,6 +69,7 @@ def test_the_same_twin_makes_the_same_bytes() -> None:
         (b"SELECT 1", "not a twin"),
         (gzip.compress(b"SELECT 1", mtime=0), "not JSON"),
         (gzip.compress(b"[" * 100_000, mtime=0), "not JSON"),
+        (gzip.compress(HIGH, mtime=0), '"relations.0.height"'),
         (gzip.compress(b"[]", mtime=0), "not a twin"),
         (gzip.compress(b"{}", mtime=0), "not a twin"),
         (gzip.compress(b'{"pgdrag_twin": 2}', mtime=0), "file format 2 is newer than this pgdrag reads, 1"),
@@ -78,6 +83,13 @@ def test_anything_else_is_refused_in_words(tmp_path: Path, content: bytes, words
     with pytest.raises(TwinError, match=r"shop\.twin: ") as found:
         read_twin(written(tmp_path, content))
     assert words in found.value.message
+
+
+def test_a_small_file_that_unfolds_into_much_is_refused_in_words(tmp_path: Path) -> None:
+    content = gzip.compress(b" " * (LARGEST_TEXT_BYTES + 1), compresslevel=1)
+    assert text_bytes(content) == LARGEST_TEXT_BYTES + 1
+    with pytest.raises(TwinError, match="its content is larger than"):
+        read_twin(written(tmp_path, content))
 
 
 def test_a_file_that_is_not_there_is_refused_in_words(tmp_path: Path) -> None:

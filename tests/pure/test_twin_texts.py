@@ -9,6 +9,7 @@ from pgdrag.twins.masking import (
     is_plannable,
     is_word_of_the_server,
     masked,
+    masked_path,
     masked_statement,
     without_comments,
 )
@@ -107,6 +108,39 @@ def test_words_of_the_server_are_known_where_they_are_used() -> None:
     assert is_word_of_the_server("english", "to_tsvector")
     assert not is_word_of_the_server("Alice", "to_char")
     assert not is_word_of_the_server("english", "lower")
+
+
+PATHS = {
+    '$.mail ? (@ == "anna@x.com")': '$.mail ? (@ == "xxxx@x.xxx")',
+    '$."full name"[0 to 3] ? (@.size > 4711)': '$."full name"[0 to 3] ? (@.size > 0)',
+    '$ ? (@ like_regex "^A\\d" flag "i")': '$ ? (@ like_regex "^xx" flag "i")',
+}
+
+
+@pytest.mark.parametrize(("path", "shown"), PATHS.items())
+def test_a_path_keeps_its_keys_and_loses_what_it_compares_with(path: str, shown: str) -> None:
+    assert masked_path(path) == shown
+
+
+EXECUTED = {
+    "EXECUTE 'UPDATE t SET a = 1'": True,
+    "RETURN QUERY EXECUTE ('SELECT 1 FROM t')": True,
+    "EXECUTE format('UPDATE t SET a = %L', x)": True,
+    "EXECUTE pg_catalog.format('UPDATE t SET a = %L', x)": True,
+    "RAISE NOTICE 'Update refused for Anna Meier'": False,
+    "x := format('Update refused for %', y)": False,
+    "CREATE TRIGGER a EXECUTE FUNCTION f('Update refused')": False,
+}
+
+
+@pytest.mark.parametrize(("text", "is_executed"), EXECUTED.items())
+def test_only_what_execute_runs_is_read_as_a_statement(text: str, is_executed: bool) -> None:
+    assert [x.is_executed for x in sql.constants(text) if not x.is_number] == [is_executed]
+
+
+def test_arguments_end_behind_the_outer_parenthesis() -> None:
+    head = "CREATE FUNCTION f(a text DEFAULT ')', b int DEFAULT (1 + 2))"
+    assert sql.arguments_end(f"{head}\n RETURNS text COST 100") == len(head)
 
 
 def test_comments_go_and_lines_stay() -> None:

@@ -17,7 +17,9 @@ from pgdrag.twins.json_tokens import JsonTokens
 from pgdrag.twins.tokens import (
     address_tokens,
     bytea_tokens,
+    is_address,
     is_telling,
+    moment_of,
     number_tokens,
     spread_tokens,
     text_tokens,
@@ -90,6 +92,38 @@ def test_numbers_that_fill_their_type_still_fit() -> None:
     tokens = number_tokens(["32000", "32766", "32767"], rng(), largest=Decimal(32767))
     assert [int(tokens[x]) for x in ("32000", "32766", "32767")] == sorted(map(int, tokens.values()))  # fmt: skip
     assert max(map(int, tokens.values())) <= 32767
+
+
+def test_numbers_of_many_digits_keep_their_order_and_become_others() -> None:
+    values = ["-" + "8" * 60, "1" * 35 + ".25", "1" * 35 + ".75", "9" * 38]
+    tokens = number_tokens(values, rng(), avoid=set(map(Decimal, values)))
+    found = [Decimal(tokens[x]) for x in values]
+    assert found == sorted(set(found))
+    assert set(tokens.values()).isdisjoint(values)
+
+
+def test_numbers_of_many_digits_that_fill_their_type_fit() -> None:
+    values = [str(10**38 - 1 - at) for at in range(5)]
+    tokens = number_tokens(values, rng(), largest=Decimal("9" * 38))
+    assert len(set(tokens.values())) == 5
+    assert all(len(x) <= 38 for x in tokens.values())
+
+
+def test_a_number_that_is_too_long_has_no_token() -> None:
+    assert number_tokens(["1" * 200, "NaN", "0"], rng()) == {"NaN": "NaN", "0": "0"}
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-05:00"])
+def test_a_time_that_utc_does_not_have_is_none(text: str) -> None:
+    assert moment_of(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [("10.0.0.1", True), ("10.0.0.0/8", True), ("fe80::1/64", True), ("unknown", False), ("10.0.0.0/255.0.0.0", False), ("10.0.0.1/33", False)],
+)  # fmt: skip
+def test_an_address_is_told_from_other_texts(text: str, is_one: bool) -> None:
+    assert is_address(text) is is_one
 
 
 def test_distances_of_numbers_change_by_a_fifth_at_most() -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from functools import partial
 
 from pgdrag.capture.names import ColumnNames, Key
@@ -20,6 +21,7 @@ from pgdrag.twins.array_text import array_elements, array_text
 from pgdrag.twins.json_tokens import JsonTokens, leaves
 from pgdrag.twins.model import Schema
 from pgdrag.twins.tokens import (
+    EXACT,
     address_tokens,
     bytea_tokens,
     finite,
@@ -171,22 +173,24 @@ class ValueClasses:
             columns[self.root(key)].append(column)
         for root, values in self._values.items():
             kind, own = self._kinds[root], columns[root]
-            if kind == "json":
-                self._documents[root] = JsonTokens(
-                    values, self._rng, kept_keys=json_keys, avoid=everything, avoided_numbers=numbers
-                )  # fmt: skip
-            elif kind == "number":
-                self._tokens[root] = number_tokens(values, self._rng, largest=self._largest(own), avoid=numbers)  # fmt: skip
-            elif kind == "time":
-                known = [value for value in values if has_moment(value)]
-                self._tokens[root] = time_tokens(known, self._rng, now=self._now, avoid=moments)
-            elif kind in _TEXTUAL:
-                ascending = self._sort(tuple(values), self._collation(kind, own))
-                self._tokens[root] = text_tokens(
-                    ascending, width=partial(_width, most=self._longest(own)), avoid=everything
-                )
-            else:
-                self._tokens[root] = self._fixed(kind, sorted(values), everything)
+            # A value that nobody foresaw costs its own class its tokens, and not the whole capture.
+            with suppress(ValueError, ArithmeticError, LookupError):
+                if kind == "json":
+                    self._documents[root] = JsonTokens(
+                        values, self._rng, kept_keys=json_keys, avoid=everything, avoided_numbers=numbers
+                    )  # fmt: skip
+                elif kind == "number":
+                    self._tokens[root] = number_tokens(values, self._rng, largest=self._largest(own), avoid=numbers)  # fmt: skip
+                elif kind == "time":
+                    known = [value for value in values if has_moment(value)]
+                    self._tokens[root] = time_tokens(known, self._rng, now=self._now, avoid=moments)
+                elif kind in _TEXTUAL:
+                    ascending = self._sort(tuple(values), self._collation(kind, own))
+                    self._tokens[root] = text_tokens(
+                        ascending, width=partial(_width, most=self._longest(own)), avoid=everything
+                    )
+                else:
+                    self._tokens[root] = self._fixed(kind, sorted(values), everything)
 
     def _fixed(
         self, kind: str, ascending: Sequence[str], avoid: Collection[str]
@@ -211,7 +215,8 @@ class ValueClasses:
                 found.append(_LIMITS[base.name])
             elif base.name == "numeric" and column.modifier > 0:
                 digits, scale = (column.modifier - 4) >> 16 & 0xFFFF, (column.modifier - 4) & 0x7FF
-                found.append(Decimal(10) ** (digits - scale) - Decimal(10) ** -scale)
+                with localcontext(EXACT):
+                    found.append(Decimal(10) ** (digits - scale) - Decimal(10) ** -scale)
         return min(found, default=None)
 
     def _longest(self, columns: Sequence[FoundColumn]) -> int:

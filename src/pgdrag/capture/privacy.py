@@ -18,7 +18,7 @@ from pgdrag.twins import constants as sql
 from pgdrag.twins.array_text import array_text
 from pgdrag.twins.ddl import quoted
 from pgdrag.twins.json_tokens import is_document
-from pgdrag.twins.masking import is_word_of_the_server, masked, without_comments
+from pgdrag.twins.masking import is_word_of_the_server, masked, masked_path, without_comments
 from pgdrag.twins.model import (
     Column,
     ColumnStatistics,
@@ -30,11 +30,14 @@ from pgdrag.twins.model import (
     Table,
     TypeObject,
 )
-from pgdrag.twins.tokens import finite, has_moment, is_small
+from pgdrag.twins.tokens import finite, has_moment, is_address, is_small
 
 # A cast to one of these makes a name of a constant.
-_NAMES = ("regclass", "regconfig", "regdictionary", "regproc", "regprocedure", "regtype", "regnamespace", "regoper", "regrole", "regcollation")  # fmt: skip
+_NAMES = ("regclass", "regconfig", "regdictionary", "regproc", "regprocedure", "regtype", "regnamespace", "regoper", "regcollation")  # fmt: skip
 _KEYS = re.compile(r"\w+")
+# Of other languages nobody here knows where a constant or a comment begins.
+_READ_LANGUAGES = frozenset({"sql", "plpgsql"})
+_BOOLEANS = frozenset({"true", "false", "yes", "no", "on", "off"})
 
 
 class Privacy:
@@ -149,7 +152,7 @@ class Privacy:
             indexes=tuple(
                 replace(
                     one,
-                    definition=self._text(one.definition, self._classes.names.of_table(one.schema, one.table), f"index {quoted(one.schema, one.name)}"),
+                    definition=self._text(one.definition, self._classes.names.of_table(one.schema, one.table), f"index {quoted(one.schema, one.name)}", is_of_index=True),
                     keys=tuple(self._text(x, self._classes.names.of_table(one.schema, one.table), "") for x in one.keys),
                 )
                 for one in schema.indexes
@@ -207,7 +210,7 @@ class Privacy:
             if not one.is_inherited:
                 self.left_out.append(f"{capital(where)} is left out: no token fits a pattern.")
             return None
-        return replace(one, definition=self._text(one.definition, self._classes.names.of_table(one.schema, one.table), where))  # fmt: skip
+        return replace(one, definition=self._text(one.definition, self._classes.names.of_table(one.schema, one.table), where, is_of_index=one.kind in "pux"))  # fmt: skip
 
     def _bound(self, text: str, table: tuple[str, str], where: str) -> str:
         keys = self._found.partition_keys.get(table, ())
@@ -235,21 +238,38 @@ class Privacy:
         found = []
         for body in bodies:
             tag = definition[body.begin : definition.index("$", body.begin + 1) + 1]
-            text = self._text(without_comments(body.value), self._classes.anywhere, where)
+            text = ""
+            if one.language in _READ_LANGUAGES:
+                text = self._text(without_comments(body.value), self._classes.anywhere, where)
+            else:
+                self.left_out.append(f"The body of {where} is left out: it is written in {one.language}.")  # fmt: skip
             found.append((body, f"{tag}{text}{tag}"))
-        # Before its body there are its arguments, cost and settings.
+        # Between its arguments and its body there are its cost and settings, which are not listed as kept.
         begin = bodies[0].begin if bodies else len(definition)
-        head = self._text(definition[:begin], self._classes.anywhere, "" if bodies else where)
+        end = min(sql.arguments_end(definition), begin) if bodies else begin
+        head = self._text(definition[:end], self._classes.anywhere, where)
+        head += self._text(definition[end:begin], self._classes.anywhere, "")
         return replace(one, definition=head + sql.replaced(definition, found)[begin:])
 
-    def _text(self, text: str, resolve: Resolve, where: str, *, key: Key | None = None) -> str:
+    def _text(
+        self,
+        text: str,
+        resolve: Resolve,
+        where: str,
+        *,
+        key: Key | None = None,
+        is_of_index: bool = False,
+    ) -> str:
         """Return a text of the schema without its constants.
 
         Args:
             key: whose values constants are that are compared with nothing: a default's column.
+            is_of_index: storage parameters stay.
         """
         found = []
         for constant in sql.constants(text):
+            if is_of_index and sql.is_storage_parameter(constant):
+                continue
             column = resolve(constant.column) if constant.column else None
             if column is None and constant.column is None and not constant.operator and not constant.function:  # fmt: skip
                 column = key
@@ -284,20 +304,27 @@ class Privacy:
 
     def _of_no_column(self, constant: sql.Constant, as_is: str, where: str) -> str:
         why = ""
+        value = constant.value
         if constant.is_number:
             why = "a number in an expression"
-        elif constant.operator in sql.JSON_OPERATORS or constant.cast.endswith("jsonpath") or constant.function.startswith("jsonb_path"):  # fmt: skip
+        elif _is_path(constant):
             why = "a key of JSON documents"
-            self._json_keys.update(_KEYS.findall(constant.value), {constant.value})
+            value = masked_path(value)
+            as_is = sql.string_constant(value)
+            self._json_keys.update(_KEYS.findall(value))
+        elif constant.operator in sql.JSON_OPERATORS:
+            why = "a key of JSON documents"
+            self._json_keys.update(_KEYS.findall(value), {value})
         elif constant.cast.endswith("interval"):
             why = "a length of time"
         if why:
             if where:
-                self.kept.append(Kept(where, constant.value, why))
+                self.kept.append(Kept(where, value, why))
             return as_is
-        if sql.begins_statement(constant.value):
-            return sql.string_constant(self._text(constant.value, self._classes.anywhere, where))
-        return sql.string_constant(masked(constant.value))
+        if constant.is_executed:
+            statement = without_comments(value)
+            return sql.string_constant(self._text(statement, self._classes.anywhere, where))
+        return sql.string_constant(masked(value))
 
     def _is_plain(self, constant: sql.Constant) -> bool:
         """Whether a constant of no column tells nothing: a small number, a name of the schema, a word of the server's."""
@@ -331,6 +358,12 @@ def _is_name(constant: sql.Constant) -> bool:
     return constant.cast.rpartition(".")[2] in _NAMES or not constant.value.strip()
 
 
+def _is_path(constant: sql.Constant) -> bool:
+    """Whether a constant is a path into a JSON document."""
+    is_argument = constant.function.startswith("jsonb_path") and constant.argument == 1
+    return is_argument or constant.cast.endswith("jsonpath") or constant.operator == "@?"
+
+
 def _has_pattern(text: str) -> bool:
     return any(x.operator in sql.PATTERNS for x in sql.constants(text))
 
@@ -346,5 +379,14 @@ def _fits(kind: str, constant: sql.Constant) -> bool:
             return not constant.is_number and has_moment(constant.value)
         case "json":
             return is_document(constant.value) and constant.operator not in sql.JSON_OPERATORS
+        case "address":
+            return not constant.is_number and all(map(is_address, _values(constant.value)))
+        case "boolean":  # and "char": their values are their own tokens
+            return all(len(x) <= 1 or x.lower() in _BOOLEANS for x in _values(constant.value))
         case _:
             return not constant.is_number and constant.operator not in sql.PATTERNS
+
+
+def _values(text: str) -> list[str]:
+    """Return the elements of a text that is an array, else the text."""
+    return (elements_of(text) if text.startswith("{") else []) or [text]

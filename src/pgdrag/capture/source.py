@@ -13,8 +13,7 @@ from pgdrag.twins.model import Extension, RoleOptions, Setting, Source
 
 # Of texts these tell nothing of a place or a person.
 _TOLD_TEXTS = frozenset({
-    "DateStyle", "TimeZone", "default_table_access_method", "default_text_search_config", "lc_collate", "lc_ctype", "lc_messages",
-    "lc_monetary", "lc_numeric", "lc_time", "recovery_prefetch", "shared_preload_libraries", "session_preload_libraries",
+    "DateStyle", "default_table_access_method", "default_text_search_config", "recovery_prefetch", "shared_preload_libraries", "session_preload_libraries",
     "server_encoding", "timezone_abbreviations", "wal_consistency_checking", "backtrace_functions", "search_path", "debug_io_direct",
     "jit_provider", "restrict_nonsystem_relation_kind", "createrole_self_grant", "plan_cache_mode",
 })  # fmt: skip

@@ -101,8 +101,9 @@ class StatementAccount:
         """
         rows = observer.query(_WHERE)
         if not rows:
+            # Without the database's name: this is kept in the twin.
             raise Unseen(
-                f'extension {EXTENSION} is not in database "{observer.cluster.database}": CREATE EXTENSION {EXTENSION}'
+                f"extension {EXTENSION} is not in this database: CREATE EXTENSION {EXTENSION}"
             )
         schema, version, self.sees_all, columns = rows[0]
         if tuple(int(x) for x in version.split(".")) < _OLDEST:

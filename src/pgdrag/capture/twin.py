@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, LiteralString, TypeVar
 
 import psycopg
@@ -158,7 +159,9 @@ class TwinCapture:
         window_s = time.monotonic() - began_s
         looks.end(observer)
         if account is not None:
-            account.read(observer, is_last=True)
+            last = attempt(lambda: _patiently(partial(account.read, observer, is_last=True)))
+            if isinstance(last, Unseen):
+                self._not_seen.append(f"The last reading of pg_stat_statements failed: {last.reason}. Statements are incomplete.")  # fmt: skip
         later = read_counters(observer)
         listen(CaptureProgress("Reading statistics", window_s))
         statistics, extended = read_statistics(observer), read_extended(observer)
@@ -182,7 +185,7 @@ class TwinCapture:
         told = privacy.statistics(statistics)
         hidden = sum(one.has_hidden_values for one in told)
         if hidden:
-            self._not_seen.append(f"Values of {counted(hidden, 'column')} have a type that no tokens are made for: their statistics have shares and widths only.")  # fmt: skip
+            self._not_seen.append(f"{counted(hidden, 'column')} {'has' if hidden == 1 else 'have'} a type without tokens: only shares and widths are captured.")  # fmt: skip
         return Twin(
             captured_by=f"pgdrag {__version__}",
             captured_on=now.date().isoformat(),
@@ -226,13 +229,20 @@ class TwinCapture:
                     raise ServerLost(f"lost {self._server.name} within the window")
                 if account is not None and time.monotonic() - read_s > STATEMENTS_EVERY_S:
                     read_s = time.monotonic()
-                    account.read(observer)
+                    skipped = attempt(partial(account.read, observer))
+                    if isinstance(skipped, Unseen):
+                        self._note_skipped(skipped)
                 listen(CaptureProgress(WATCHING, time.monotonic() - begin_s))
                 time.sleep(max(min(self._rng.uniform(0.5, 1.5) * LOOK_EVERY_S, left_s), 0.0))
         except KeyboardInterrupt:
             if observer.connection.closed:
                 raise
             self.was_ended_early = True
+
+    def _note_skipped(self, skipped: Unseen) -> None:
+        note = f"Readings of pg_stat_statements were skipped: {skipped.reason}."
+        if note not in self._not_seen:
+            self._not_seen.append(note)
 
     def _look_at_holders(self, observer: Observer) -> None:
         if not self._sees_all:
@@ -265,7 +275,7 @@ class TwinCapture:
         hidden = sum((one.schema, one.name) not in seen for one in schema.statistics)
         if hidden:
             found = counted(hidden, "object")
-            self._not_seen.append(f"What CREATE STATISTICS found is not told of {found}: only the owner of the table sees it.")  # fmt: skip
+            self._not_seen.append(f"Extended statistics of {found} are missing: only the table's owner can read them.")  # fmt: skip
 
     def _note_unreadable(self, observer: Observer) -> None:
         tables = unreadable_tables(observer)

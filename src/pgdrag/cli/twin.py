@@ -57,6 +57,7 @@ def capture_twin(
     from pgdrag.cli.server_argument import live_line, named_server, time_words
     from pgdrag.servers.scratch import storage_errors
     from pgdrag.twins import twin_bytes
+    from pgdrag.twins.file import LARGEST_TEXT_BYTES, text_bytes
     from pgdrag.units import format_bytes, format_duration
 
     for_s = duration_of(for_, "--for", least_s=LEAST_S, most_s=LONGEST_S)
@@ -83,6 +84,8 @@ def capture_twin(
     content = twin_bytes(twin)
     with storage_errors("write the twin", path.absolute().parent, hint="Name another file."):
         write_named(path, content)
+    if text_bytes(content) > LARGEST_TEXT_BYTES:
+        talk.print(f"The twin is larger than {format_bytes(LARGEST_TEXT_BYTES)} unpacked: pgdrag does not read it.", soft_wrap=True)  # fmt: skip
     early = ("The window was ended early.",) if capture.was_ended_early else ()
     for sentence in (*early, *twin.not_seen, _cost_words(capture.cost)):
         talk.print(sentence, soft_wrap=True)
@@ -145,7 +148,7 @@ def show(
     With --scan the original's values (most common values and histogram bounds of pg_stats, and those of some rows)
     are searched for in every text of the file. Numbers up to 99 and values of three characters or less tell nothing
     and are not searched for. Where a value is also a name in the schema, or a constant that the twin lists as kept,
-    it is told apart.
+    it is counted separately.
 
     Exit status: 0 shown, 1 the scan found a value of the original, 2 misuse or error.
     """
@@ -196,7 +199,7 @@ def _scan_lines(found: Scan) -> list[str]:
     from pgdrag.english import counted
 
     searched = f"{counted(found.searched, 'value')} of the original searched for in {counted(found.texts, 'text')}"  # fmt: skip
-    lines = [f"{searched}: {'none is there' if not found.leaks else f'{len(found.leaks)} are there'}."]  # fmt: skip
+    lines = [f"{searched}: {f'{len(found.leaks)} found' if found.leaks else 'none found'}."]  # fmt: skip
     lines += [f'  "{x.value}" in {x.where}' for x in found.leaks[:_SHOWN_LEAKS]]
     if len(found.leaks) > _SHOWN_LEAKS:
         lines.append(f"  and {len(found.leaks) - _SHOWN_LEAKS} more")

@@ -93,6 +93,7 @@ class Constant:
         column: the column that it is compared with, as far as names tell.
         operator: before it: "=", "->>", "+"; "" where there is none.
         function, argument: whose argument it is, the first being 0; "" of none.
+        is_executed: a statement that PL/pgSQL runs: EXECUTE '…', EXECUTE format('…').
     """
 
     begin: int
@@ -104,6 +105,7 @@ class Constant:
     operator: str = ""
     function: str = ""
     argument: int = 0
+    is_executed: bool = False
 
 
 @dataclass
@@ -133,9 +135,46 @@ def constants(sql: str) -> list[Constant]:
                 part.begin, part.end,
                 part.text if part.kind == "number" else _unquoted(part.text),
                 part.kind == "number", part.cast, column, operator, part.function, part.argument,
+                _is_executed(parts, at),
             )
         )  # fmt: skip
     return found
+
+
+def _is_executed(parts: Sequence[_Part], at: int) -> bool:
+    """Whether a constant is what EXECUTE runs, or the format of it."""
+    before = [x.text if not x.is_quoted else "" for x in parts[max(at - 8, 0) : at]]
+    if before[-2:] == ["format", "("]:
+        before = before[:-2]
+        if before[-2:] == ["pg_catalog", "."]:
+            before = before[:-2]
+    while before[-1:] == ["("]:
+        before.pop()
+    return before[-1:] == ["execute"]
+
+
+def arguments_end(sql: str) -> int:
+    """Return where a function's arguments end, behind their parenthesis, in the statement that makes it."""
+    depth = at = 0
+    for token in sql_tokens(sql):
+        at += len(token.text)
+        if token.text == "(":
+            depth += 1
+        elif token.text == ")":
+            depth -= 1
+            if depth == 0:
+                return at
+    return at
+
+
+_NUMBER = re.compile(r"-?[\d.]+")
+
+
+def is_storage_parameter(constant: Constant) -> bool:
+    """Whether a constant of an index's definition sets up the index: WITH (fillfactor='70'), gist_trgm_ops (siglen='32')."""
+    is_number = _NUMBER.fullmatch(constant.value) is not None
+    is_of_operators = constant.function.endswith("_ops") and constant.operator == "="
+    return constant.function == "with" or (is_of_operators and is_number)
 
 
 def is_modifier(constant: Constant) -> bool:
@@ -214,34 +253,6 @@ def called(sql: str) -> set[str]:
     return {
         part.text for part, after in pairwise(parts) if part.kind == "name" and after.text == "("
     }
-
-
-_STATEMENTS = frozenset(
-    [
-        "select",
-        "insert",
-        "update",
-        "delete",
-        "merge",
-        "with",
-        "create",
-        "drop",
-        "alter",
-        "truncate",
-        "refresh",
-        "analyze",
-        "vacuum",
-        "set",
-        "perform",
-        "execute",
-    ]
-)
-
-
-def begins_statement(text: str) -> bool:
-    """Whether a text is likely to be a statement: what functions EXECUTE."""
-    parts = _parts(text)
-    return len(parts) > 2 and parts[0].text in _STATEMENTS
 
 
 def replaced(sql: str, constants_: Sequence[tuple[Constant, str]]) -> str:

@@ -23,7 +23,7 @@ from pgdrag.units import format_bytes
 
 LARGEST_BYTES = 50 << 20
 # A small file can be made to unfold into all memory there is.
-LARGEST_TEXT_BYTES = 500 << 20
+LARGEST_TEXT_BYTES = 64 << 20
 _HINT = "Such a file is written by: pgdrag capture twin DSN --output FILE"
 _GZIP = b"\x1f\x8b"
 
@@ -31,6 +31,11 @@ _GZIP = b"\x1f\x8b"
 def twin_bytes(twin: Twin) -> bytes:
     """Return the file's content; the same for the same twin."""
     return gzip.compress(_document(twin), compresslevel=9, mtime=0)
+
+
+def text_bytes(content: bytes) -> int:
+    """Return how large a file's document is that is not larger than 4 GB: gzip ends with that."""
+    return int.from_bytes(content[-4:], "little")
 
 
 def document_text(twin: Twin) -> str:

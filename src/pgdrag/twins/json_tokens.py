@@ -73,7 +73,7 @@ class JsonTokens:
             case str():
                 return _string(self._strings[value])
             case Decimal():
-                return self._numbers[str(value)]
+                return self._numbers.get(str(value), "0")
             case _:
                 return json.dumps(value)
 

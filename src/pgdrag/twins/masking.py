@@ -130,12 +130,32 @@ _KEPT_WHOLE = frozenset(
     ]
 )
 _SECOND_WORDS = frozenset({"role", "user", "table", "index", "view", "function", "schema", "session", "local", "all", "select", "database", "extension", "type", "sequence", "trigger", "unique", "or", "system"})  # fmt: skip
-_SQUASHED = "/*, ... */"
+CUT_LIST = "/*, ... */"  # PostgreSQL 18 cuts lists of constants short
 
 
 def masked(text: str) -> str:
     """Return a text of the same shape."""
     return "".join("0" if x.isdigit() else "x" if x.isalpha() else x for x in text)
+
+
+# Of a path: a key in quotes, a flag of a pattern, another text, a number. `$."a b" ? (@ like_regex "x" flag "i")`
+_PATH_PART = re.compile(r"""((?:\.\s*|\bflag\s*)"(?:[^"\\]|\\.)*"|[^\W\d][\w$]*)|("(?:[^"\\]|\\.)*"?)|(\d[\w.]*)""", re.DOTALL)  # fmt: skip
+_PATH_ESCAPE = re.compile(r"\\(?:u\{[^}]*\}|u.{4}|x..|.)", re.DOTALL)
+
+
+def masked_path(path: str) -> str:
+    """Return a path into JSON documents with its keys, and without the texts and numbers that it compares with."""
+
+    def written(found: re.Match[str]) -> str:
+        name, text, number = found.groups()
+        if name is not None:
+            return str(name)
+        if text is not None:
+            return masked(_PATH_ESCAPE.sub("x", text))
+        value = finite(number)
+        return str(number) if value is not None and is_small(value) else "0"
+
+    return _PATH_PART.sub(written, path)
 
 
 def is_word_of_the_server(value: str, function: str) -> bool:
@@ -192,7 +212,7 @@ def _without_other_comments(text: str) -> str:
     pieces = []
     for token in sql_tokens(text):
         if token.kind == "comment":
-            pieces.append(_SQUASHED if token.text == _SQUASHED else " ")
+            pieces.append(CUT_LIST if token.text == CUT_LIST else " ")
         else:
             pieces.append(" " if token.kind == "blank" else token.text)
     return "".join(pieces)

@@ -19,6 +19,7 @@ FORMAT_VERSION: Literal[1] = 1
 _STRICT = ConfigDict(extra="forbid", strict=True)
 
 Count = Annotated[int, Field(ge=0)]
+Height = Annotated[int, Field(ge=0, le=32)]  # of a B-tree; no disk holds one of 32 levels
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 RelationKind = Literal["table", "partitioned table", "index", "partitioned index", "materialized view", "toast"]  # fmt: skip
@@ -379,7 +380,7 @@ class Relation:
     all_frozen_pages: Count = 0
     bytes: Count | None = None
     toast_bytes: Count | None = None
-    height: Count | None = None
+    height: Height | None = None
     table: str = ""
     live_rows: Count = 0
     dead_rows: Count = 0

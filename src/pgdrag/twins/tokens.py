@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from decimal import Context, Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation, localcontext
 from ipaddress import IPv4Address, IPv6Address, ip_interface
 
 # --- what tells nothing ---------------------------------------------------------------------
@@ -41,7 +41,8 @@ def is_small(number: Decimal) -> bool:
 
 # --- numbers --------------------------------------------------------------------------------
 
-_EXACT = Context(prec=400)
+# Numbers of a server may have more digits than the 28 that Decimal keeps by default.
+EXACT = Context(prec=400)
 # Distances grow by up to a fifth, so that whole numbers keep room between them; where there is none above, they shrink.
 _STRETCHES = ((1.02, 1.2), (1.0, 1.02), (0.8, 0.98))
 
@@ -59,9 +60,26 @@ def number_tokens(
         values: as the server writes them.
         largest: that their type can have; None: any.
         avoid: values of the original, which no token is.
+
+    Returns:
+        None of those that are longer than any that can be told.
     """
+    with localcontext(EXACT):
+        return _number_tokens(values, rng, largest, avoid)
+
+
+def _number_tokens(
+    values: Iterable[str],
+    rng: random.Random,
+    largest: Decimal | None,
+    avoid: Collection[Decimal],
+) -> dict[str, str]:
     numbers = {value: finite(value) for value in values}
-    found = {value: value for value, number in numbers.items() if not number}
+    found = {
+        value: value
+        for value, number in numbers.items()
+        if number == 0 or (number is None and value.strip().lower() in _ENDLESS)
+    }
     known = {x for x in numbers.values() if x}
     tokens: dict[Decimal, Decimal] = {}
     for sign in (1, -1):
@@ -93,8 +111,8 @@ def _stretched(
             else:
                 unit = _unit(number)
                 factor = Decimal(rng.uniform(low, high))
-                step = _EXACT.multiply(number - value, factor)
-                wanted = max(_EXACT.add(token, step).quantize(unit, context=_EXACT), token + unit)
+                step = (number - value) * factor
+                wanted = max((token + step).quantize(unit), token + unit)
                 while is_taken(wanted):
                     wanted += unit
                 value, token = number, wanted
@@ -198,9 +216,9 @@ def moment_of(text: str) -> datetime | None:
         return None
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):  # in UTC it may be before year 1, or after 9999
         return None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def _written(moment: datetime, like: str) -> str:
@@ -329,6 +347,16 @@ def bytea_tokens(ascending: Sequence[str]) -> dict[str, str]:
     widths = {value: max(len(value) - 2, 0) // 2 for value in ascending}
     letters = text_tokens(ascending, width=lambda value: widths[value])
     return {value: "\\x" + letters[value].encode().hex() for value in ascending}
+
+
+def is_address(value: str) -> bool:
+    """Whether a value is an address or a network, as the server writes them."""
+    try:
+        ip_interface(value)
+    except ValueError:
+        return False
+    _, slash, length = value.partition("/")
+    return not slash or length.isdecimal()
 
 
 def address_tokens(

@@ -71,7 +71,7 @@ def _settings(twin: Twin) -> Iterator[str]:
 
 
 def _setting(one: Setting) -> str:
-    value = "(a text that is not told)" if one.value is None else with_base_unit(one.value, one.unit or None)  # fmt: skip
+    value = "(hidden)" if one.value is None else with_base_unit(one.value, one.unit or None)  # fmt: skip
     return f"{one.name} = {value}"
 
 
