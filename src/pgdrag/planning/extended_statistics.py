@@ -43,6 +43,8 @@ UPDATE pg_catalog.pg_statistic_ext_data
  WHERE stxoid = %(oid)s
 """
 _HAS_INHERIT_SINCE = 150000
+# What a text raises that is not as the server writes it.
+_UNREADABLE = (ValueError, LookupError, ArithmeticError, AttributeError, TypeError, RecursionError, struct.error)  # fmt: skip
 
 
 def restore_extended(connection: psycopg.Connection, twin: Twin) -> Iterator[str]:
@@ -72,7 +74,7 @@ def restore_extended(connection: psycopg.Connection, twin: Twin) -> Iterator[str
         here = {number: columns[column] for number, column in names.items() if column in columns}
         try:
             connection.execute(statement, {"oid": oid, **_values(one, here)})
-        except (ValueError, KeyError, psycopg.Error) as error:
+        except (*_UNREADABLE, psycopg.Error) as error:
             if connection.closed:
                 raise
             said = error.diag.message_primary if isinstance(error, psycopg.Error) else None
@@ -94,7 +96,8 @@ def distinct_bytes(text: str, here: Mapping[int, int]) -> bytes:
         here: the number that a column has here, by its number in the original; expressions have negative ones.
 
     Raises:
-        ValueError, KeyError: it is written in another way, or of a column that is not here.
+        ValueError, LookupError, AttributeError, TypeError, struct.error: it is written in another way, or of a column
+            that is not here.
     """
     items = json.loads(text)
     packed = [

@@ -120,13 +120,24 @@ def running_plan_twin(twin: Twin, binaries: Binaries, scratch: Scratch) -> Itera
 
 def _fill(twin: Twin, cluster: Cluster) -> Iterator[str]:
     """Make schema and statistics, and yield what could not be made."""
-    try:
+    with _losses():
         with cluster.connect(application_name="pgdrag plans", role=cluster.load_role) as connection:
             yield from restore_schema(connection, twin)
         with cluster.connect(application_name="pgdrag plans") as connection:
             restore_sizes(connection, twin.relations)
             yield from restore_statistics(connection, twin.statistics)
             yield from restore_extended(connection, twin)
+
+
+@contextmanager
+def _losses() -> Iterator[None]:
+    """Turn a server that is gone into an error.
+
+    Raises:
+        ServerLost: it is.
+    """
+    try:
+        yield
     except psycopg.Error as error:
         raise ServerLost(f"could not make the plan twin: {error}") from error
 
@@ -134,7 +145,7 @@ def _fill(twin: Twin, cluster: Cluster) -> Iterator[str]:
 def _files(twin: Twin, cluster: Cluster) -> tuple[list[WantedFile], Layout]:
     """Return what the files are to look like."""
     known = {(one.schema, one.name): one for one in twin.relations}
-    with cluster.connect(application_name="pgdrag plans") as connection:
+    with _losses(), cluster.connect(application_name="pgdrag plans") as connection:
         rows = connection.execute(_FILES).fetchall()
         widths: dict[int, list[int]] = dict(connection.execute(_KEYS).fetchall())
         layout = Layout(*(connection.execute(_LAYOUT).fetchone() or ()))
