@@ -16,6 +16,7 @@ from in_process import pgdrag
 from pgdrag.capture.twin import TwinCapture
 from pgdrag.driver.connection_string import reach
 from pgdrag.findings.plan_diff import plan_diff
+from pgdrag.findings.plan_flips import ExplainedStatement, PlanFlips, TwinPlans, Unplanned
 from pgdrag.findings.plan_nodes import number_of
 from pgdrag.planning.btree_heights import btree_heights
 from pgdrag.planning.explaining import GENERIC_SINCE, PlanningSession
@@ -46,7 +47,7 @@ TABLES = (
     "CREATE INDEX event_at ON public.event USING brin (at)",
     "CREATE INDEX event_body ON public.event USING gin (body jsonb_path_ops)",
     "CREATE INDEX customer_tags ON public.customer USING gin (tags)",
-    "CREATE INDEX customer_lower ON public.customer (lower(name))",
+    "CREATE INDEX customer_lower ON public.customer (lower(name)) WITH (fillfactor = 70)",
     "CREATE STATISTICS public.customer_both (dependencies, ndistinct) ON country, feeling FROM public.customer",
 )
 ROWS = (
@@ -314,6 +315,40 @@ def test_a_mistake_is_an_error_with_words(
     status, out, err = plans(scratch, file, *given)
     assert (status, out) == (2, "")
     assert message in err
+
+
+@newest
+def test_a_twin_without_statements_is_an_error_and_no_success(
+    pair: Pair, scratch: Scratch, tmp_path: Path
+) -> None:
+    file = tmp_path / "shop.twin"
+    file.write_bytes(twin_bytes(replace(pair.twin, workload=workload(()))))
+    status, _, err = plans(scratch, file, "work_mem=1GB", "--fail-if-changed")
+    assert status == 2
+    assert "the twin has no statement to plan" in err
+
+
+@newest
+def test_a_statement_that_has_a_plan_only_without_the_changes_counts_as_changed(
+    file: Path, scratch: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Unplanned(ExplainedStatement(1, "SELECT x", 1, 1.0, 1.0), "no such column", is_lost=True)
+    found = TwinPlans("shop.twin", "", "18", "before", "after", PlanFlips((), (), 0, (one,)))
+    monkeypatch.setattr("pgdrag.planning.comparing.compare_plans", lambda *_: found)
+    assert plans(scratch, file, "work_mem=1GB")[0] == 0
+    assert plans(scratch, file, "work_mem=1GB", "--fail-if-changed")[0] == 1
+
+
+@newest
+def test_lists_that_were_cut_short_are_counted(
+    pair: Pair, scratch: Scratch, tmp_path: Path
+) -> None:
+    text = "SELECT * FROM customer WHERE id IN ($1 /*, ... */)"
+    file = tmp_path / "shop.twin"
+    file.write_bytes(twin_bytes(replace(pair.twin, workload=workload([text]))))
+    status, out, err = plans(scratch, file, "work_mem=1GB", "--json")
+    assert status == 0, err
+    assert any("1 statement with a list of unknown length" in x for x in found_in(out)["notes"])
 
 
 @newest

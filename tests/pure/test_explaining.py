@@ -28,6 +28,26 @@ LIMITED = {
 }
 
 
+# Limits within parentheses, and those whose number would be missing before a higher one.
+KEPT = (
+    "SELECT a FROM (SELECT a FROM t LIMIT $1) AS x",
+    "SELECT a FROM t WHERE a = $2 LIMIT $1",
+    "(SELECT a FROM t LIMIT $1) UNION SELECT $2",
+    'SELECT "LIMIT $1" FROM t WHERE a = $1',
+)
+
+
+@pytest.mark.parametrize("text", KEPT)
+def test_limits_of_which_nothing_is_known_or_that_leave_a_gap_stay(text: str) -> None:
+    assert with_limits(statement(text, calls=10, rows=25)) == text
+
+
+def test_the_outer_limit_is_told_from_the_inner_one() -> None:
+    text = "SELECT a FROM (SELECT a FROM t LIMIT $1) AS x WHERE a = $2 LIMIT ($3) OFFSET $4"
+    limited = "SELECT a FROM (SELECT a FROM t LIMIT $1) AS x WHERE a = $2 LIMIT 3 OFFSET 0"
+    assert with_limits(statement(text, calls=10, rows=25)) == limited
+
+
 @pytest.mark.parametrize(("text", "limited"), LIMITED.items())
 def test_a_limit_is_as_many_rows_as_a_call_returned(text: str, limited: str) -> None:
     assert with_limits(statement(text, calls=10, rows=25)) == limited

@@ -27,14 +27,15 @@ def scan(table: str, index: str = "", kind: str = "", **more: Any) -> Node:
     return node(kind, **{"Relation Name": table, "Alias": table, **named, **more})
 
 
-def bitmap(table: str, *indexes: str) -> Node:
+def bitmap(table: str, *indexes: str, how: str = "BitmapAnd") -> Node:
     below = [node("Bitmap Index Scan", **{"Index Name": name}) for name in indexes]
-    inner = below[0] if len(below) == 1 else node("BitmapAnd", *below)
+    inner = below[0] if len(below) == 1 else node(how, *below)
     return node("Bitmap Heap Scan", inner, **{"Relation Name": table, "Alias": table})
 
 
 STOCK, ITEM = scan("stock", "stock_pkey"), scan("item", "item_pkey")
 WHOLE_STOCK = scan("stock", **{"Total Cost": 2500.0})
+AWARE = {"Parallel Aware": True}
 
 
 def test_a_lost_index_is_told_with_cost_and_rows() -> None:
@@ -52,6 +53,10 @@ def test_a_lost_index_is_told_with_cost_and_rows() -> None:
         (STOCK, bitmap("stock", "a", "b"), "index scan of stock by stock_pkey → bitmap scan of stock by a and b"),
         (WHOLE_STOCK, scan("stock", "i", "Index Only Scan"), "sequential scan of stock → index-only scan of stock by i"),
         (STOCK, scan("stock", "stock_pkey", **{"Scan Direction": "Backward"}), "index scan of stock by stock_pkey → backward index scan of stock by stock_pkey"),
+        (bitmap("stock", "a"), bitmap("stock", "a", "a", how="BitmapOr"), "bitmap scan of stock by a → bitmap scan of stock by a (BitmapOr of 2)"),
+        (WHOLE_STOCK, {**WHOLE_STOCK, **AWARE}, "sequential scan of stock → parallel sequential scan of stock"),
+        (node("Hash Join", STOCK, ITEM), node("Hash Join", STOCK, ITEM, **AWARE), "hash join of stock with item → parallel hash join of stock with item"),
+        (node("Append", STOCK, ITEM), node("Append", STOCK, ITEM, **AWARE), "Append → Parallel Append"),
         (STOCK, node("Sort", STOCK), "with Sort"),
         (node("Sort", STOCK), node("Incremental Sort", STOCK), "Sort → Incremental Sort"),
         (node("Append", STOCK, node("Sort", ITEM)), node("Append", node("Sort", STOCK), node("Sort", ITEM)), "with Sort"),

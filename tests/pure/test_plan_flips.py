@@ -77,6 +77,11 @@ def test_statements_without_a_plan_are_listed_with_the_reason() -> None:
     assert (found.flips, found.unchanged, one.reason) == ((), 0, 'relation "x" does not exist')
     found = flips(lambda some: "no such function" if some else WHOLE, A)
     assert found.unplanned[0].reason == "only with the changes: no such function"
+    assert found.lost == found.unplanned
+
+
+def test_one_that_never_had_a_plan_has_lost_none() -> None:
+    assert flips(lambda _: "no such function", A).lost == ()
 
 
 def test_a_partial_subset_without_a_plan_is_neither_alike_nor_an_error() -> None:

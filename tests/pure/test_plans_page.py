@@ -58,6 +58,15 @@ def test_the_verdict_comes_first_and_then_the_guilty_lines() -> None:
     assert "Not read by the planner: shared_buffers." in text
 
 
+def test_the_verdict_counts_statements_without_a_plan() -> None:
+    assert "captured. 1 statement has no plan here." in words(FOUND)
+    lost = tuple(replace(x, is_lost=True) for x in FLIPS.unplanned)
+    found = replace(FOUND, flips=replace(FLIPS, flips=(), unplanned=lost))
+    assert words(found).startswith(
+        "41 statements with a plan of the same form. 1 statement has no plan with my.conf."
+    )
+
+
 def test_a_statement_has_its_load_its_cost_and_what_is_guilty() -> None:
     text = words(FOUND)
     assert "25 % of the load 1,000 calls of 2.5 ms" in text

@@ -94,7 +94,8 @@ def plans(
         print_document(render_plans_json(found))
     else:
         print_blocks(plans_blocks(found), stdout())
-    return EXIT_FAILED_CHECK if fail_if_changed and found.flips.flips else EXIT_DONE
+    is_changed = bool(found.flips.flips or found.flips.lost)
+    return EXIT_FAILED_CHECK if fail_if_changed and is_changed else EXIT_DONE
 
 
 def _servers(
@@ -113,8 +114,8 @@ def _servers(
     nearest = min(there, key=lambda x: (abs(x.major - wanted), -x.version_num))
     if nearest.major != wanted:
         say(
-            f"PostgreSQL {wanted}, from which the twin was captured, is not here: {nearest.version} plans. "
-            f'"pgdrag fetch {wanted}" brings it.'
+            f"PostgreSQL {wanted}, the original's version, is not installed; using {nearest.version}. "
+            f"To get it, run: pgdrag fetch {wanted}"
         )
     return nearest, nearest
 

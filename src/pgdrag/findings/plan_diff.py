@@ -118,18 +118,28 @@ def _parts(plan: Plan) -> Mapping[str, Counter[str]]:
     for node in sorted(nodes(plan), key=lambda each: not is_scan(each)):
         kind = text_of(node, "Node Type")
         if is_scan(node):
-            found[f"scans of {scanned(node)}"][node_words(node)] += 1
+            found[f"scans of {scanned(node)}"][_scan_words(node)] += 1
         elif kind in JOINS:
             found["joins"][_join_words(node)] += 1
         elif kind == "Aggregate":
             how = (text_of(node, "Partial Mode").lower(), text_of(node, "Strategy").lower())
             words = " ".join(word for word in how if word not in ("", "simple"))
             found["aggregates"][f"{words} aggregate".strip()] += 1
+        elif kind == "Append":
+            found["rest"][f"{_parallel(node).title()}{kind}"] += 1
         elif not kind.startswith(("Bitmap", "Gather")):  # part of a scan; seen in its workers
             found["rest"][kind] += 1
     if "JIT" in plan:
         found["rest"]["JIT compilation"] += 1
     return found
+
+
+def _scan_words(node: Plan) -> str:
+    """Return "parallel sequential scan of stock", "bitmap scan of stock by kind (BitmapOr of 2)"."""
+    kinds = [text_of(x, "Node Type") for x in nodes(node)]
+    scans = kinds.count("Bitmap Index Scan")
+    either = f" (BitmapOr of {scans})" if "BitmapOr" in kinds else ""
+    return f"{_parallel(node)}{node_words(node)}{either}"
 
 
 def _join_words(node: Plan) -> str:
@@ -140,7 +150,12 @@ def _join_words(node: Plan) -> str:
     )
     join = text_of(node, "Join Type").lower()
     kind = f" ({join})" if join not in ("", "inner") else ""
-    return f"{node_words(node)}{kind} of {outer} with {inner}"
+    return f"{_parallel(node)}{node_words(node)}{kind} of {outer} with {inner}"
+
+
+def _parallel(node: Plan) -> str:
+    """Return a word for a node whose workers share its rows; in others each worker has all of them."""
+    return "parallel " if node.get("Parallel Aware") else ""
 
 
 def _cost(plan: Plan) -> str:

@@ -52,7 +52,7 @@ class GuiltyChange:
     def words(self) -> str:
         """How it takes part, in words."""
         if self.is_enough:
-            return "alone" if self.is_needed else "alone, and not the only one"
+            return "alone" if self.is_needed else "alone; another change does the same"
         return "together with others"
 
 
@@ -100,10 +100,15 @@ class PlanFlip:
 
 @dataclass(frozen=True)
 class Unplanned:
-    """A statement without a plan on one side at least, and why."""
+    """A statement without a plan on one side at least, and why.
+
+    Attributes:
+        is_lost: it has a plan without the changes.
+    """
 
     statement: ExplainedStatement
     reason: str
+    is_lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,6 +124,11 @@ class PlanFlips:
     flips: tuple[PlanFlip, ...]
     unchanged: int
     unplanned: tuple[Unplanned, ...]
+
+    @property
+    def lost(self) -> tuple[Unplanned, ...]:
+        """The statements that have a plan only without the changes."""
+        return tuple(one for one in self.unplanned if one.is_lost)
 
     @property
     def flipped_share(self) -> float:
@@ -141,7 +151,7 @@ def find_flips(
     for one in statements:
         was, now = before[one.number], after[one.number]
         if isinstance(was, str) or isinstance(now, str):
-            unplanned.append(Unplanned(one, _reason(was, now)))
+            unplanned.append(Unplanned(one, _reason(was, now), not isinstance(was, str)))
         elif not is_alike(was, now):
             flipped[one.number] = was, now
     guilty = _guilty(flipped, changes, planner)

@@ -9,7 +9,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from pgdrag.errors import SettingError, TwinError
+import psycopg
+
+from pgdrag.english import counted
+from pgdrag.errors import ServerLost, SettingError, TwinError
 from pgdrag.findings.plan_flips import (
     ExplainedStatement,
     PlannedChange,
@@ -26,6 +29,7 @@ from pgdrag.servers.catalog import load_settings_catalog
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.settings import SettingsCatalog
 from pgdrag.twins.ddl import quoted
+from pgdrag.twins.masking import CUT_LIST
 from pgdrag.twins.model import Statement, Twin
 
 SERVER = "server version"  # what the change of it is called
@@ -110,7 +114,16 @@ def compare_plans(
     Raises:
         TwinError: none of the twin's statements has a plan.
         ServerError: a server cannot be made or started.
+        ServerLost: one ended meanwhile.
     """
+    statements = _statements(twin)
+    if not statements:
+        raise TwinError(
+            "the twin has no statement to plan",
+            path=name,
+            detail=" ".join(x for x in twin.not_seen if "statements" in x) or None,
+            hint="Capture it again while statements run, with pg_stat_statements in the database.",
+        )
     is_upgrade = question.before.identity != question.after.identity
     binaries = (question.before, question.after) if is_upgrade else (question.before,)
     # In one way on both sides: the plans would differ by it.
@@ -137,10 +150,12 @@ def compare_plans(
             version = PlannedChange(SERVER, question.before.version, question.after.version)
             changes.insert(0, version)
         planner = _planner(twin, base, (before, after), changed, is_upgrade=is_upgrade)
-        statements = _statements(twin)
         say(f"Planning {len(statements)} statements.")
-        flips = find_flips(statements, changes, planner)
-    if statements and len(flips.unplanned) == len(statements):
+        try:
+            flips = find_flips(statements, changes, planner)
+        except psycopg.Error as error:
+            raise ServerLost(f"lost the plan twin: {error}") from error
+    if len(flips.unplanned) == len(statements) and not flips.lost:
         raise TwinError(
             "no statement of the twin has a plan",
             path=name,
@@ -272,6 +287,9 @@ def _labelled(plan_twin: PlanTwin, *, is_upgrade: bool) -> Iterator[str]:
 
 def _notes(twin: Twin, lines: Iterable[Line], *, is_generic: bool) -> Iterator[str]:
     yield from twin.not_seen
+    cut = sum(CUT_LIST in x.text for x in twin.workload.statements if x.is_plannable)
+    if cut:
+        yield f"{counted(cut, 'statement')} with a list of unknown length (IN or ANY) planned as if the list had one element"
     if found := sorted(_OF_STATISTICS & {x.name for x in lines}):
         yield f"{', '.join(found)} takes effect when tables are analysed again, which a twin cannot do"
     if not is_generic and any(x.partition_key for x in twin.schema.tables):

@@ -15,6 +15,7 @@ from typing import Any, LiteralString
 import psycopg
 
 from pgdrag.findings.plan_nodes import number_of, tidy
+from pgdrag.literals import sql_tokens
 from pgdrag.model.recordings import Plan
 from pgdrag.twins.model import Statement
 
@@ -28,6 +29,7 @@ _TYPED_CONSTANT = re.compile(
 )
 _EXTRACT = re.compile(r"\bextract\s*\(\s*(\$\d+)\s+FROM\s+", re.IGNORECASE)
 _LIMIT = re.compile(r"\b(LIMIT\s+|FETCH\s+(?:FIRST|NEXT)\s+)\(?(\$\d+)\)?", re.IGNORECASE)
+_PARAMETER = re.compile(r"\$\d+")
 _OFFSET = re.compile(r"\bOFFSET\s+(\$\d+)", re.IGNORECASE)
 
 _SET: LiteralString = """
@@ -135,14 +137,39 @@ class PlanningSession:
 def with_limits(statement: Statement) -> str:
     """Return a statement's text with a number where it limits its rows by a parameter: as many rows as a call returned.
 
-    For an unknown limit the planner assumes a tenth of all rows, which no such statement returns. An offset is 0.
+    For an unknown limit the planner assumes a tenth of all rows, which no such statement returns. An offset is 0. How many
+    rows a limit within parentheses let through nobody knows: that one stays.
     """
     text = statement.text.rstrip().rstrip(";")
     if not statement.calls:
         return text
     rows = max(1, math.ceil(statement.rows / statement.calls))
-    text = _LIMIT.sub(lambda found: f"{found[1]}{rows}", text)
-    return _OFFSET.sub("OFFSET 0", text)
+    depths = _depths(text)
+    limits = [x for x in _LIMIT.finditer(text) if depths[x.start()] == 0]
+    offsets = [x for x in _OFFSET.finditer(text) if depths[x.start()] == 0]
+    places = {x.span(): f"{x[1]}{rows}" for x in limits} | {x.span(): "OFFSET 0" for x in offsets}
+    gone = {x.start(2) for x in limits} | {x.start(1) for x in offsets}
+    # The server refuses a text that skips a parameter's number.
+    most = max(
+        (int(x[0][1:]) for x in _PARAMETER.finditer(text) if x.start() not in gone), default=0
+    )
+    for begin, end in sorted(places, reverse=True):
+        [number] = _PARAMETER.findall(text[begin:end])
+        if int(number[1:]) > most:
+            text = text[:begin] + places[begin, end] + text[end:]
+    return text
+
+
+def _depths(text: str) -> list[int]:
+    """Return of each character in how many parentheses it is; within a constant or a name, -1."""
+    found: list[int] = []
+    depth = 0
+    for token in sql_tokens(text):
+        depth -= token.text == ")"
+        is_plain = token.kind in ("word", "other", "parameter", "number", "blank")
+        found += [depth if is_plain else -1] * len(token.text)
+        depth += token.text == "("
+    return found
 
 
 def mended_text(text: str) -> str:

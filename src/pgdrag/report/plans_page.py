@@ -76,12 +76,27 @@ def _verdict(found: TwinPlans) -> str:
     planned = len(flips.flips) + flips.unchanged
     if not flips.changes:
         return "Nothing that the planner reads differs from the original."
-    if not flips.flips:
-        return f"No plan changes: all {counted(planned, 'statement')} keep the form of their plan."
-    return (
-        f"{len(flips.flips)} of {counted(planned, 'statement')}, {percent_words(flips.flipped_share)} of the load, "
-        f"are planned in another way with {found.after} than with {found.before}."
-    )
+    lost, others = len(flips.lost), len(flips.unplanned) - len(flips.lost)
+    if flips.flips:
+        sentences = [
+            f"{len(flips.flips)} of {counted(planned, 'statement')}, {percent_words(flips.flipped_share)} of the load, "
+            f"are planned in another way with {found.after} than with {found.before}."
+        ]
+    elif lost:
+        sentences = [f"{counted(planned, 'statement')} with a plan of the same form."]
+    else:
+        sentences = [
+            f"No plan changes: all {counted(planned, 'statement')} keep the form of their plan."
+        ]
+    if lost:
+        sentences.append(f"{counted(lost, 'statement')} {_have(lost)} no plan with {found.after}.")
+    if others:
+        sentences.append(f"{counted(others, 'statement')} {_have(others)} no plan here.")
+    return " ".join(sentences)
+
+
+def _have(count: int) -> str:
+    return "has" if count == 1 else "have"
 
 
 def _changes(found: TwinPlans) -> Iterator[Block]:
@@ -188,7 +203,7 @@ def _missing(found: TwinPlans) -> Iterator[Block]:
         )
     if found.notes:
         notes = tuple(as_sentence(x) for x in found.notes)
-        yield Details("What the plan twin has not of the original", (Items(notes),))
+        yield Details("What the plan twin lacks", (Items(notes),))
 
 
 def _line(text: str) -> str:
