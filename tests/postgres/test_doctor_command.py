@@ -20,6 +20,8 @@ from pgdrag.driver.connection_string import reach
 from pgdrag.findings.doctor import diagnose
 from pgdrag.host.process_alive import wait_until
 from pgdrag.live.window import observe_window
+from pgdrag.model.observed import ObservedServer, Sample
+from pgdrag.observations.store import ObservationWriter
 from pgdrag.servers.cluster import Cluster
 
 FOR_S = 2.5
@@ -166,6 +168,8 @@ def _observers(cluster: Cluster) -> int:
     [
         (["host=/nowhere dbname=shop"], "could not connect"),
         (["shop", "--for", "a while"], "--for"),
+        (["work_mem=4MB", "--since", "shop.obs"], "--since requires a server"),
+        (["work_mem=4MB", "--for", "5min"], "--for requires a server"),
     ],
 )
 def test_a_server_that_is_not_there_is_one_clear_error(arguments: list[str], words: str) -> None:
@@ -188,6 +192,19 @@ def test_it_is_compared_with_saved_observations(
     assert "Since shop.obs: no verdict, as " in out
     assert "Statements were not compared: " in out
     assert pgdrag("doctor", dsn(cluster), "--since", tmp_path / "none.obs")[0] == 2
+
+
+def test_observations_of_another_server_are_refused(
+    running: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    path = tmp_path / "other.obs"
+    file = ObservationWriter.create(path, began_unix_s=0.0, most_bytes=50 << 20)
+    file.append_server(0.0, ObservedServer("database elsewhere", "18.6", "4711"))
+    file.append_sample(Sample(0.0, 10.0, 10.0, 0.0), [])
+    file.close()
+    status, _, error = pgdrag("doctor", dsn(running()), "--since", path)
+    assert status == 2
+    assert "other.obs is of another server: database elsewhere, not database" in error
 
 
 @newest
@@ -217,6 +234,8 @@ def test_a_statement_that_lost_its_index_is_named(
     [rise] = told["since"]["statements"]
     assert rise["statement"] == "SELECT id FROM public.items WHERE code = $1"
     assert rise["reads_more"]
+    assert told["since"]["statements_compared"] >= 1
+    assert told["since"]["not_compared"] == ""
     assert rise["blocks_now"] > 100 > rise["blocks_before"]
     [named] = (one for one in told["diagnoses"] if one["name"] == "statement-regression")
     assert "times as" in named["headline"]

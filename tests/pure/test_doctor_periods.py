@@ -143,3 +143,26 @@ def test_the_words_say_a_regression_a_quieter_load_and_what_is_too_short() -> No
     assert "no verdict" in since_words(change_between(short, short), "shop.obs")
     assert "cannot compare" in since_words(None, "shop.obs")
     assert since_json(changed(rng, 600, 3.0), "shop.obs")["is_regression"] is True
+
+
+def test_what_rose_is_not_said_to_have_fallen() -> None:
+    found = change_between(period([500, 450, 550, 500]), period([1000, 900, 1100, 1000]))
+    assert "Throughput did not fall (99% CI" in since_words(found, "shop.obs")
+
+
+def test_a_small_fall_with_longer_waits_is_not_a_lower_load() -> None:
+    rng = np.random.default_rng(9)
+    before, now = ([mean * (1 + 0.01 * x) for x in noise(rng, 0.0)] for mean in (1000, 950))
+    found = change_between(
+        period(before, lock=around(rng, 1.0)), period(now, lock=around(rng, 3.0))
+    )
+    assert found is not None
+    assert not found.is_regression
+    words = since_words(found, "shop.obs")
+    assert "below the 1.1 that counts as a regression. Average waiting sessions" in words
+    assert "the load is lower" not in words
+
+
+def test_the_json_says_how_many_statements_were_compared_and_why_none() -> None:
+    told = since_json(None, "shop.obs", compared=0, not_compared="Too short.")
+    assert (told["statements_compared"], told["not_compared"]) == (0, "Too short.")

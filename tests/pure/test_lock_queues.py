@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -65,7 +66,7 @@ def test_a_slow_look_is_not_repeated_at_once_and_what_it_missed_is_in_proportion
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = iter((0.0, 1.0, 5.0, 30.0, 30.1))
-    monkeypatch.setattr(lock_queues.time, "monotonic", lambda: next(now))
+    monkeypatch.setattr(lock_queues, "time", SimpleNamespace(monotonic=lambda: next(now)))
     server, found = Locked([1, 2], blockers={1: [9]}), LockQueues()
     for _ in range(3):
         found.look(cast(Observer, server), 2)

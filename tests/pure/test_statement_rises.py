@@ -11,6 +11,7 @@ import pytest
 from pgdrag.findings.doctor import Diagnoses
 from pgdrag.findings.doctor.statement_rises import (
     LEAST_PARTS,
+    compared_count,
     not_compared,
     rise_diagnoses,
     statement_rises,
@@ -90,10 +91,13 @@ def test_few_calls_and_few_parts_tell_nothing() -> None:
 
 
 def test_it_is_said_why_statements_were_not_compared() -> None:
-    window = LiveWindow("", "18.6", 0.0, 30.0, 0)
+    seen = Recordings((use("a", BEFORE),))
+    window = LiveWindow("", "18.6", 0.0, 30.0, 0, recordings=seen)
     assert not_compared(steady(a=BEFORE), window, "shop.obs") == ""
     assert "less than 5 times as long" in not_compared(steady(2, a=BEFORE), window, "shop.obs")
-    assert "shop.obs has none" in not_compared([{}, {}], window, "shop.obs")
+    assert "shop.obs has no statements" in not_compared([{}, {}], window, "shop.obs")
+    assert "is in 5 periods of shop.obs" in not_compared(steady(b=BEFORE), window, "shop.obs")
+    assert compared_count(steady(a=BEFORE), [use("a", BEFORE), use("new", BEFORE)]) == 1
     hidden = replace(window, recordings=Recordings(missing={"statements": "it is not loaded"}))
     assert "it is not loaded" in not_compared(steady(a=BEFORE), hidden, "shop.obs")
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pgdrag.cli.options import Json, duration_of
-from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK
+from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
+
+if TYPE_CHECKING:
+    from pgdrag.driver.connection_string import Server
+    from pgdrag.model.observed import Stretch
 
 LEAST_S, LONGEST_S = 1.0, 86_400.0
 
 
 def doctor(
+    context: typer.Context,
     subject: Annotated[
         str | None,
         typer.Argument(
@@ -58,8 +63,8 @@ def doctor(
     Of a configuration it names the lines that were measured to be slower than others, on this machine or
     elsewhere, each with the measurement and the command that repeats it here.
 
-    With --since, throughput, waits and each statement are compared with saved observations, by tests that do not
-    mistake ordinary variation for a change: look for some minutes then.
+    With --since, throughput, waits and each statement are compared with saved observations, with tests that allow
+    for ordinary variation. Use --for 5min or longer.
 
     Exit status: 0 nothing stands out, 1 something was found, 2 misuse or the server cannot be reached.
     """
@@ -70,19 +75,28 @@ def doctor(
     from pgdrag.findings.doctor import diagnose
     from pgdrag.findings.doctor.periods import change_between, period_of
     from pgdrag.findings.doctor.since import period_of_stretch, since_json, since_words
-    from pgdrag.findings.doctor.statement_rises import not_compared, rise_diagnoses, statement_rises
+    from pgdrag.findings.doctor.statement_rises import (
+        compared_count,
+        not_compared,
+        rise_diagnoses,
+        statement_rises,
+    )
     from pgdrag.findings.doctor.words import IN_FULL, doctor_json, doctor_lines
     from pgdrag.live.window import observe_window
     from pgdrag.model.recordings import StatementUse
     from pgdrag.observations.stretch import read_stretch, statement_parts
 
     if subject is not None and is_configuration(subject):
+        _refuse_for_configuration(context)
         return doctor_conf(subject, postgres=postgres, json=json)
     for_s = duration_of(for_, "--for", least_s=LEAST_S, most_s=LONGEST_S)
     # Before the look, so that a file that cannot be read costs no wait.
-    earlier = None if since is None else period_of_stretch(read_stretch(since))
+    kept = None if since is None else read_stretch(since)
+    earlier = None if kept is None else period_of_stretch(kept)
     example = "pgdrag doctor postgresql://me@db1/shop"
     server = named_server(subject, example, own_session="doctor")
+    if kept is not None:
+        _refuse_other_server(kept, server)
     with live_line(stderr()) as say:
         window = observe_window(
             server,
@@ -93,14 +107,16 @@ def doctor(
     found = diagnose(window)
     change = None if earlier is None else change_between(earlier, period_of(window))
     name = "" if since is None else since.name
-    rises, not_told = [], ""
+    rises, count, not_told = [], 0, ""
     if since is not None:
         parts = statement_parts(since, server.target.database, window.length_s)
-        rises = statement_rises(parts, window.recordings.of(StatementUse))
+        uses = window.recordings.of(StatementUse)
+        rises, count = statement_rises(parts, uses), compared_count(parts, uses)
         not_told = not_compared(parts, window, name)
         found = found.with_others(rise_diagnoses(rises, len(parts), name))
     if json:
-        compared = {} if since is None else {"since": since_json(change, name, rises)}
+        said = since_json(change, name, rises, compared=count, not_compared=not_told)
+        compared = {} if since is None else {"since": said}
         print_json({**doctor_json(window, found), **compared})
     else:
         console = stdout()
@@ -112,3 +128,23 @@ def doctor(
             console.print(line, soft_wrap=True, markup=False, highlight=False)
     is_regression = change is not None and change.is_regression
     return EXIT_FAILED_CHECK if found.found or is_regression else EXIT_DONE
+
+
+def _refuse_for_configuration(context: typer.Context) -> None:
+    """Refuse options that only a server has a meaning for."""
+    for parameter, option in (("since", "--since"), ("for_", "--for")):
+        source = context.get_parameter_source(parameter)
+        if source is not None and source.name == "COMMANDLINE":
+            raise UsageError(f"{option} requires a server")
+
+
+def _refuse_other_server(kept: Stretch, server: Server) -> None:
+    """Refuse observations of another server than the one that is looked at."""
+    from pgdrag.observations.recorder import server_there
+
+    now = server_there(server)
+    if kept.server.is_other_than(now):
+        raise UsageError(
+            f"{kept.file} is of another server: {kept.server.name}, not {now.name}",
+            hint="Name observations of the server that you look at.",
+        )

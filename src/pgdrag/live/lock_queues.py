@@ -140,7 +140,7 @@ def _blockers_of(observer: Observer, queues: Sequence[_Queue]) -> dict[int, list
 
 
 def heads(waiting: int, blockers: Mapping[int, Iterable[int]]) -> set[int]:
-    """Return who a session waits for in the end: those that wait for nobody; in a circle, whoever is in it."""
+    """Return who a session waits for in the end: those that wait for nobody, so nobody of a circle."""
     found, seen, left = set(), {waiting}, list(blockers.get(waiting, ()))
     while left:
         one = left.pop()

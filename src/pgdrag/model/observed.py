@@ -147,6 +147,12 @@ class ObservedServer:
     version: str
     identifier: str = ""
 
+    def is_other_than(self, that: ObservedServer) -> bool:
+        """Whether it is another server: by the cluster's number where both are known, else by its name."""
+        if self.identifier and that.identifier:
+            return self.identifier != that.identifier
+        return self.name != that.name
+
 
 @dataclass(frozen=True)
 class ObservedSeries:

@@ -255,7 +255,7 @@ class Recorder:
         state = session.state()
         last = self._file.server()
         now = ObservedServer(self._server.name, state.version, session.identifier())
-        if last is not None and _is_other(last, now):
+        if last is not None and last.is_other_than(now):
             raise ServerError(
                 f"{self._file.path} is of another server: {last.name}",
                 hint="Name another file with --out.",
@@ -304,11 +304,22 @@ class Recorder:
             self._file.append_event(Event(kind, start_s, end_s, cut(text, 500)))
 
 
-def _is_other(last: ObservedServer, now: ObservedServer) -> bool:
-    """Whether a file's server is another one: by the cluster's number where both are known, else by its place."""
-    if last.identifier and now.identifier:
-        return last.identifier != now.identifier
-    return last.name != now.name
+def server_there(server: Server) -> ObservedServer:
+    """Return which server answers.
+
+    Raises:
+        ServerLost: none does.
+    """
+    existing = ExistingServer.reached(server)
+    with existing.connection as connection:
+        identifier = _identifier(Observer(existing, connection))
+    return ObservedServer(server.name, server.version, identifier)
+
+
+def _identifier(observer: Observer) -> str:
+    """Return the cluster's own number; "" where this role may not see it."""
+    found = attempt(lambda: observer.query(_IDENTIFIER))
+    return "" if isinstance(found, Unseen) else str(found[0][0])
 
 
 @dataclass(frozen=True)
@@ -375,8 +386,7 @@ class _Session:
 
     def identifier(self) -> str:
         """Return the cluster's own number; "" where this role may not see it."""
-        found = attempt(lambda: self.observer.query(_IDENTIFIER))
-        return "" if isinstance(found, Unseen) else str(found[0][0])
+        return _identifier(self.observer)
 
     def looks_until(self, due_s: float, rng: random.Random) -> Looks | None:
         """Look about once a second, at moments that no clock of the server's is in step with.

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pgdrag.findings.doctor.periods import COMMITS, CONFIDENCE, SESSIONS, Change, Period
+from pgdrag.findings.doctor.periods import (
+    COMMITS,
+    CONFIDENCE,
+    LEAST_FALL,
+    SESSIONS,
+    Change,
+    Period,
+)
 from pgdrag.findings.doctor.statement_rises import StatementRise
 from pgdrag.model.measurement import Sample
 from pgdrag.model.observed import Stretch
@@ -41,22 +48,41 @@ def since_words(change: Change | None, file: str) -> str:
     if change.is_regression:
         return f"Since {file}: throughput fell by a factor of {format_ratio(found.center)} ({interval}).{waits}"
     if change.too_short:
-        return f"Since {file}: no verdict, as {change.too_short}. Throughput fell by a factor of {format_ratio(found.center)}."
-    if change.throughput.is_significant and found.center > 1:
-        return (
-            f"Since {file}: throughput is lower by a factor of {format_ratio(found.center)} ({interval}), but sessions "
-            "wait no longer than before: the load is lower."
+        fall = (
+            f"fell by a factor of {format_ratio(found.center)}"
+            if found.center > 1
+            else "did not fall"
         )
+        return f"Since {file}: no verdict, as {change.too_short}. Throughput {fall} ({interval})."
+    if change.throughput.is_significant and found.center > 1:
+        lower = f"throughput is lower by a factor of {format_ratio(found.center)} ({interval})"
+        if change.rises:
+            return f"Since {file}: {lower}, below the {LEAST_FALL:g} that counts as a regression.{waits}"
+        return f"Since {file}: {lower}, but sessions wait no longer than before: the load is lower."
     return f"Since {file}: throughput has not fallen significantly ({interval}).{waits}"
 
 
 def since_json(
-    change: Change | None, file: str, rises: Sequence[StatementRise] = ()
+    change: Change | None,
+    file: str,
+    rises: Sequence[StatementRise] = (),
+    *,
+    compared: int = 0,
+    not_compared: str = "",
 ) -> dict[str, Any]:
-    """Return the same as numbers, with the statements that take longer or read more."""
-    statements = [asdict(one) for one in rises]
+    """Return the same as numbers, with the statements that take longer or read more.
+
+    Args:
+        compared: how many statements were compared.
+        not_compared: why none was, in a sentence.
+    """
+    of_statements = {
+        "statements": [asdict(one) for one in rises],
+        "statements_compared": compared,
+        "not_compared": not_compared,
+    }
     if change is None:
-        return {"file": file, "is_regression": False, "statements": statements}
+        return {"file": file, "is_regression": False, **of_statements}
     found = change.throughput.slowdown
     return {
         "file": file,
@@ -68,5 +94,5 @@ def since_json(
             for one in change.rises
         ],
         "too_short": change.too_short,
-        "statements": statements,
+        **of_statements,
     }

@@ -154,9 +154,10 @@ def rise_diagnoses(rises: Sequence[StatementRise], parts: int, file: str) -> Ite
             "EXPLAIN (ANALYZE, BUFFERS) it: its plan has changed (a dropped index, missing statistics), its table has grown, "
             "or it is called with other parameters."
             if one.reads_more
-            else "It reads no more blocks than before, so look at what it waits for: a lock, the disk, or a processor.",
-            f"Beyond the variation among {parts} parts of {file}, each as long as this look, by a factor of "
-            f"{LEAST_RISE:g} or more.",
+            else "The blocks per call have not risen significantly, so look at what it waits for: a lock, the disk, or a "
+            "processor.",
+            f"The rise is at least {LEAST_RISE:g}-fold and exceeds the variation among {parts} periods of {file}, each at "
+            "least as long as this one.",
             one.share,
             max(one.share, 0.2),
             {
@@ -174,12 +175,23 @@ def not_compared(parts: Sequence[Part], window: LiveWindow, file: str) -> str:
     if missing := window.recordings.missing.get("statements"):
         why = missing
     elif not any(parts):
-        why = f"{file} has none of this database that lasts as long as this look"
+        why = f"{file} has no statements of this database over a period as long as this window"
     elif len(parts) < LEAST_PARTS:
-        why = f"{file} is less than {LEAST_PARTS} times as long as this look"
+        why = f"{file} is less than {LEAST_PARTS} times as long as this window"
+    elif not compared_count(parts, window.recordings.of(StatementUse)):
+        why = (
+            f"none that takes {_LEAST_SHARE:.0%} of the time in this window, with {_LEAST_CALLS} calls or more, is in "
+            f"{LEAST_PARTS} periods of {file}"
+        )
     else:
         return ""
     return f"Statements were not compared: {why}."
+
+
+def compared_count(parts: Sequence[Part], now: Iterable[StatementUse]) -> int:
+    """Return how many statements can be compared; arguments as for `statement_rises`."""
+    uses = list(now)
+    return sum(1 for _ in _tested(parts, uses, sum(one.exec_s for one in uses)))
 
 
 def _tested(

@@ -123,7 +123,7 @@ def _each(events: Sequence[Event], of: str) -> Table:
             "Event": lambda one: Cell(
                 one.kind if one.count == 1 else f"{one.kind} × {one.count:,}", is_strong=True
             ),
-            "What is known of it": lambda one: one.text,
+            "Details": lambda one: one.text,
         },
     )
 

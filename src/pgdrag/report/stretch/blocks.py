@@ -58,7 +58,7 @@ def _summary(stretch: Stretch) -> Iterator[Block]:
         for name, words in (
             ("server", f"{stretch.server.name}, PostgreSQL {stretch.server.version}"),
             ("transactions", mean_words(stretch, "commits_per_s")),
-            ("sessions that run a statement", mean_words(stretch, "active_sessions")),
+            ("active sessions", mean_words(stretch, "active_sessions")),
             ("blocks found in shared_buffers", _hit_words(stretch)),
             ("WAL", mean_words(stretch, "wal_bytes_per_s")),
             ("events", _event_counts(stretch.events)),
@@ -103,7 +103,7 @@ def _waits(stretch: Stretch) -> Iterator[Block]:
         },
     )
     yield Paragraph(
-        "Looked at about once a second. “On CPU” includes waiting for a CPU. Idle sessions and background processes "
+        "Sampled about once a second. “On CPU” includes waiting for a CPU. Idle sessions and background processes "
         "waiting for work are left out.",
         Tone.MUTED,
     )

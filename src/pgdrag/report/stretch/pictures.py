@@ -91,7 +91,7 @@ def events_table(stretch: Stretch) -> Iterator[Block]:
             "From (UTC)": lambda x: clock_words(x.start_s),
             ">Lasted": lambda x: "" if x.end_s is None else format_duration(x.end_s - x.start_s),
             "Event": lambda x: Cell(x.kind, is_strong=True),
-            "What is known of it": lambda x: x.text,
+            "Details": lambda x: x.text,
         },
     )
     if (more := len(stretch.events) - _EVENTS) > 0:
