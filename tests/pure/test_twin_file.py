@@ -70,6 +70,7 @@ def test_the_same_twin_makes_the_same_bytes() -> None:
         (gzip.compress(b"SELECT 1", mtime=0), "not JSON"),
         (gzip.compress(b"[" * 100_000, mtime=0), "not JSON"),
         (gzip.compress(HIGH, mtime=0), '"relations.0.height"'),
+        (gzip.compress(gzip.decompress(twin_bytes(TWIN)).replace(b'"block_bytes":8192', b'"block_bytes":0'), mtime=0), '"source.block_bytes"'),
         (gzip.compress(b"[]", mtime=0), "not a twin"),
         (gzip.compress(b"{}", mtime=0), "not a twin"),
         (gzip.compress(b'{"pgdrag_twin": 2}', mtime=0), "file format 2 is newer than this pgdrag reads, 1"),

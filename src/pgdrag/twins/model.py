@@ -92,7 +92,7 @@ class Source:
 
     version: str
     version_num: Count
-    block_bytes: Count
+    block_bytes: Annotated[int, Field(gt=0)]
     segment_blocks: Count
     encoding: str
     collate: str
