@@ -21,6 +21,7 @@ from existing import THEIRS, digest, give_settings, started_alone, stopped_alone
 from pgdrag.driver.connection_string import reach
 from pgdrag.errors import ServerDidNotStart, ServerError, ServerLost, SettingError
 from pgdrag.existing.altering import SystemSettings, read_back
+from pgdrag.existing.datasets import Upkeep
 from pgdrag.existing.standing import Standing, look_at
 from pgdrag.host.process_alive import wait_until
 from pgdrag.host.undo import UndoJournal, reaching
@@ -123,6 +124,36 @@ def test_what_somebody_else_changed_meanwhile_is_left_alone(server, undo):
     (left,) = undo.steps()
     assert undo.restore(left, overwrite=True).state == "restored"
     assert shown(server, "work_mem") == "5MB"
+
+
+@pytest.mark.parametrize("first", [{}, {"work_mem": "7MB"}], ids=["first", "later"])
+def test_what_somebody_else_is_writing_is_not_put_in_force(server, first):
+    before, settings = digest(server), SystemSettings(standing_of(server))
+    if first:
+        settings.apply(first)
+    theirs = shown(server, "maintenance_work_mem")
+    file = server.data_directory / "postgresql.conf"
+    text = file.read_text()
+    server.scratch.write_private(file, text + "maintenance_work_mem = 33MB\n")
+    with pytest.raises(ServerError, match="changes that it has not loaded"):
+        settings.apply({"work_mem": "8MB"})
+    assert shown(server, "maintenance_work_mem") == theirs
+    server.scratch.write_private(file, text)
+    result = settings.undo()
+    # Nothing was changed before the first look, so that no undo has the server read its files, either.
+    assert (result is None) is not bool(first)
+    assert digest(server) == before
+
+
+def test_upkeep_does_not_wait_for_a_lock_for_ever(server, monkeypatch):
+    monkeypatch.setitem(reaching._FIRM, "lock_timeout", ("100ms", 0))
+    with server.connect() as holder:
+        holder.execute("CREATE TABLE public.things AS SELECT 1 AS id")
+        holder.execute("BEGIN")
+        holder.execute("LOCK TABLE public.things")
+        with pytest.raises(ServerLost, match="lock timeout"):
+            Upkeep(("things",)).run(reach(dsn(server)))
+        holder.execute("ROLLBACK")
 
 
 def test_questions_that_are_not_answered_are_a_lost_server(server, monkeypatch):

@@ -189,7 +189,7 @@ def test_a_setting_that_the_server_already_has_is_no_difference(server):
         ("fsync=off", "a crash of the operating system may corrupt the database"),
         ("wal_level=logical", "others depend on it"),
         ("shared_buffers=64MB", "takes effect only when the server is restarted"),
-        ("port=5433", "says where the server is"),
+        ("port=5433", "determines the server's location"),
         ("session_preload_libraries=", "cannot be emptied"),
     ],
 )
@@ -256,10 +256,10 @@ def test_treatments_with_different_datasets_do_not_share_a_database(server, tmp_
 def test_scripts_of_ones_own_run_on_the_tables_that_are_there(server, tmp_path):
     script = tmp_path / "look.sql"
     script.write_text("SELECT count(*) FROM pg_class;\n")
-    out, _ = ran(
-        *("compare", "default", "work_mem=8MB", "--dsn", dsn(server), "-f", script, *SHORT),
-        *("--allow-change", "settings", "--yes", "--json"),
-    )
+    compare = ("compare", "default", "work_mem=8MB", "--dsn", dsn(server), "-f", script, *SHORT)
+    allowed = ("--allow-change", "settings", "--yes")
+    assert "Workload: pgbench, script look.sql, 1 connection" in ran(*compare, "--dry-run")[0]
+    out, _ = ran(*compare, *allowed, "--json")
     assert json.loads(out)["study"]["workload"]["kind"] == "pgbench"
 
 

@@ -150,7 +150,8 @@ def test_an_undo_says_what_no_treatment_may_change_beside_the_options_that_are_g
     assert "idle_session_timeout" not in options
     assert "idle_session_timeout=0" in firm_options("host=db1")
     assert "lock_timeout" not in firm_options("host=db1", without=["lock_timeout"])
-    assert "-c statement_timeout=0s" in firm_options("host=db1", limit_s=0)
+    unlimited = firm_options("host=db1", is_limited=False)
+    assert "-c statement_timeout=0 -c lock_timeout=10s" in unlimited
 
 
 @pytest.mark.parametrize(

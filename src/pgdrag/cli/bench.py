@@ -67,7 +67,7 @@ def bench(
     --throw-away, create a server with the tables for this run.
     """
     from pgdrag.cli.driving import report_window
-    from pgdrag.cli.server_argument import require_consent
+    from pgdrag.cli.server_argument import free_server, require_consent
     from pgdrag.driver.connection_string import refuse_standby
     from pgdrag.workloads.scripts import BUILTINS
 
@@ -85,6 +85,7 @@ def bench(
             return _print_plan(_Plan(_server_words(server.named()), what), json=False)
         there = server.named(own_session="bench -i")
         refuse_standby(there, "bench -i")
+        there = free_server(there, can_wait=False)
         require_consent(there, "create pgbench's tables there", is_given=server.yes)
         _make_tables(there, made, scale or 1, is_quiet=tables.quiet)
         return EXIT_DONE
@@ -97,6 +98,7 @@ def bench(
         return report_window(window.throw_away(), html=load.html, json=load.json)
     there = server.named()
     window.refuse(there)
+    there = free_server(there, load.wait)
     require_consent(there, "run the load there", is_given=server.yes)
     return report_window(window.on(there), html=load.html, json=load.json)
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import partial
 
-from pgdrag.cli.place import open_scratch, stderr
-from pgdrag.cli.server_argument import named_server, require_consent
+from pgdrag.cli.place import open_scratch
+from pgdrag.cli.server_argument import free_server, named_server, require_consent
 from pgdrag.driver.pooler import refuse_shared_sessions
 from pgdrag.errors import UsageError
 from pgdrag.existing.permission import RESTART, Permission, refuse_without_server
 from pgdrag.existing.runner import ExistingTrialRunner
-from pgdrag.existing.server_lock import wait_until_free
 from pgdrag.model import ExistingPlace
 from pgdrag.passwords import has_password_in_command
 
@@ -64,9 +62,9 @@ def _reached(
     server = named_server(dsn, _EXAMPLE, is_for_driver=True)
     refuse_shared_sessions(server.pooler, "an experiment", even_in_turn=True)
     # What another one has set there is not the server's own either.
-    server = wait_until_free(server, wait_s or 0.0, partial(stderr().print, soft_wrap=True))
+    server = free_server(server, wait_s)
     permission = Permission(frozenset(allowed), restart_command or "")
-    return ExistingTrialRunner.open(server, scratch, permission)
+    return ExistingTrialRunner.open(server, scratch, permission, wait_s=wait_s or 0.0)
 
 
 def resumed(

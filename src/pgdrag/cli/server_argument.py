@@ -6,6 +6,7 @@ import getpass
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 from rich.console import Console
 from rich.live import Live
@@ -52,6 +53,24 @@ def named_server(
     if own_session:
         refuse_shared_sessions(server.pooler, own_session)
     return server
+
+
+def free_server(server: Server, wait_s: float | None = None, *, can_wait: bool = True) -> Server:
+    """Return a server once no other pgdrag runs an experiment there, which a load would disturb.
+
+    Args:
+        wait_s: as --wait says; None: do not wait.
+        can_wait: the command has --wait.
+
+    Raises:
+        UsageError: another one does.
+        ServerLost: the server does not answer.
+    """
+    from pgdrag.cli.place import stderr
+    from pgdrag.existing.server_lock import wait_until_free
+
+    tell = partial(stderr().print, soft_wrap=True)
+    return wait_until_free(server, wait_s or 0.0, tell, can_wait=can_wait)
 
 
 def require_consent(server: Server, purpose: str, *, is_given: bool, risk: str = "") -> None:

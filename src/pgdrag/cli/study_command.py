@@ -114,8 +114,8 @@ class StudyCommand:
         if not isinstance(runner, ExistingTrialRunner) or runner.standing.server.is_local:
             return ()
         return (
-            "Values that depend on memory and processors were chosen for the machine of the load: nothing tells what "
-            "the server's has.",
+            "pgdrag cannot see the server's memory and processors, so these values were chosen for the machine that runs "
+            "the load.",
         )
 
     def refuse_on_existing(self, option: str) -> None:
@@ -134,10 +134,10 @@ class StudyCommand:
             UsageError: options do not go together, or there is no dataset.
             ExperimentError: the experiment cannot be read.
         """
-        options = self.options
-        if isinstance(self.runner, ExistingTrialRunner):
-            options = _of_dataset_there(options, self.runner)
-        return conditions(options, arms)
+        if not isinstance(self.runner, ExistingTrialRunner):
+            return conditions(self.options, arms)
+        options = _of_dataset_there(self.options, self.runner)
+        return conditions(options, arms, is_loaded=self.runner.place.has_own_database)
 
     def arms(self, *texts: str) -> tuple[list[Arm], list[Problem]]:
         """Return the arms that arguments mean, and what this server or machine cannot do of them.
@@ -250,8 +250,11 @@ def _of_dataset_there(options: StudyOptions, runner: ExistingTrialRunner) -> Stu
     return replace(options, **there_too)
 
 
-def conditions(options: StudyOptions, arms: Sequence[Arm]) -> Conditions:
+def conditions(options: StudyOptions, arms: Sequence[Arm], *, is_loaded: bool = True) -> Conditions:
     """Return the workload and the load, the same in all trials.
+
+    Args:
+        is_loaded: as for `conditions_from`.
 
     Raises:
         UsageError: options do not go together.
@@ -261,7 +264,8 @@ def conditions(options: StudyOptions, arms: Sequence[Arm]) -> Conditions:
     if experiment is None:
         if options.scale is not None:
             raise UsageError("--scale requires --experiment")
-        under = conditions_from(*_workload(options), _changed(DEFAULT_LOAD, options))
+        load = _changed(DEFAULT_LOAD, options)
+        under = conditions_from(*_workload(options), load, is_loaded=is_loaded)
     else:
         for option in ("workload", *_parameters()):
             if getattr(options, option, None) is not None:

@@ -89,7 +89,7 @@ def load(
     from pgdrag.bench import drop_tables
     from pgdrag.cli.driving import load_tables
     from pgdrag.cli.place import stderr
-    from pgdrag.cli.server_argument import named_server, require_consent
+    from pgdrag.cli.server_argument import free_server, named_server, require_consent
     from pgdrag.driver.connection_string import refuse_standby
     from pgdrag.existing.datasets import existing_tables
     from pgdrag.workloads.tpcc import Tpcc
@@ -97,6 +97,7 @@ def load(
     example = "pgdrag tpcc load postgresql://me@db1/bench --warehouses 10"
     server = named_server(dsn, example, is_for_driver=True, own_session="tpcc load")
     refuse_standby(server, "tpcc load")
+    server = free_server(server, can_wait=False)
     there = existing_tables(server, Tpcc.tables)
     if there and not replace:
         raise UsageError(
@@ -222,7 +223,7 @@ def run(
     from pgdrag.bench import refuse_shared_isolation, run_load, tpcc_warehouses
     from pgdrag.cli.driving import report_window, showing_run
     from pgdrag.cli.place import measuring, stderr
-    from pgdrag.cli.server_argument import named_server, require_consent
+    from pgdrag.cli.server_argument import free_server, named_server, require_consent
     from pgdrag.driver.connection_string import refuse_standby
     from pgdrag.driver.pooler import sendable
     from pgdrag.model import WorkloadSpec
@@ -233,6 +234,7 @@ def run(
         raise UsageError(f"--wait-scale {objection.message}", hint=objection.hint)
     server = named_server(dsn, "pgdrag tpcc run postgresql://me@db1/bench", is_for_driver=True)
     refuse_standby(server, "tpcc run")
+    server = free_server(server, load.wait)
     source = context.get_parameter_source("statements")
     is_default = source is not None and source.name == "DEFAULT"
     statements = sendable(server.pooler, statements, is_default=is_default, has_blocks=True)

@@ -20,7 +20,7 @@ from pgdrag.driver.process import Target
 from pgdrag.english import listed
 from pgdrag.errors import ServerDidNotStart, ServerError, ServerLost, SettingError
 from pgdrag.existing.refusals import refusals_told
-from pgdrag.existing.standing import Standing
+from pgdrag.existing.standing import Standing, why_no_loading
 from pgdrag.host.auto_conf import FILE, same_text, set_statement
 from pgdrag.host.interrupts import uninterrupted
 from pgdrag.host.logins import Login, keep_login
@@ -82,6 +82,7 @@ class AlteredSettings(ABC):
         # A value that is written and not yet in force must not be forgotten half-way.
         with uninterrupted():
             with refusals_told(self._server), self._connected() as connection:
+                self._refuse_unread(connection)
                 self._write(connection, wanted)
                 self._load(connection)
             self._restart()
@@ -108,6 +109,9 @@ class AlteredSettings(ABC):
     def _statement(self, name: str, value: str | None) -> sql.Composed:
         """Return what sets a setting, or with None takes it back."""
 
+    def _refuse_unread(self, connection: psycopg.Connection) -> None:  # noqa: B027
+        """Refuse to have the server read what somebody else has written."""
+
     def _load(self, connection: psycopg.Connection) -> None:  # noqa: B027 (new sessions have it)
         """Have the server read what is written."""
 
@@ -120,7 +124,7 @@ class AlteredSettings(ABC):
             if not same_text(name, written.value(name), value):
                 raise ServerError(
                     f"somebody else has changed {name} in {self._place} of {self._server.name} during the run",
-                    hint='It is left alone. Settle who changes the server, and go on with "pgdrag resume".',
+                    hint=f"pgdrag left it unchanged. {_GO_ON}",
                 )
         change = None if self._noted is None else self._noted.change
         assert change is None or isinstance(change, AlteredSystem | AlteredRole), "none other"
@@ -211,6 +215,20 @@ class SystemSettings(AlteredSettings):
     def _statement(self, name: str, value: str | None) -> sql.Composed:
         return set_statement(name, value)
 
+    def _refuse_unread(self, connection: psycopg.Connection) -> None:
+        if why := why_no_loading(connection, own=self._own_names()):
+            raise ServerError(
+                f"cannot let {self._server.name} read its configuration again: {why}",
+                detail="A reload would also apply changes that pgdrag did not make.",
+                hint=_GO_ON,
+            )
+
+    def _own_names(self) -> set[str]:
+        change = None if self._noted is None else self._noted.change
+        return (
+            {fold(name) for name in change.before} if isinstance(change, AlteredSystem) else set()
+        )
+
     def _load(self, connection: psycopg.Connection) -> None:
         if not reload(connection):
             raise ServerError(f"{self._server.name} did not read its configuration again")
@@ -222,13 +240,12 @@ class SystemSettings(AlteredSettings):
 
     def _refuse_others(self, connection: psycopg.Connection) -> None:
         """Refuse a restart that would put in force what somebody else has written since."""
-        change = None if self._noted is None else self._noted.change
-        own = {fold(name) for name in change.before} if isinstance(change, AlteredSystem) else set()
+        own = self._own_names()
         others = [name for name in waiting_for_restart(connection) if fold(name) not in own]
         if others:
             raise ServerError(
                 f"{self._server.name} is not restarted: somebody else's change of {listed(others)} waits for that",
-                hint='Settle who changes the server, and go on with "pgdrag resume".',
+                hint=_GO_ON,
             )
 
     def _restart(self) -> None:
@@ -265,7 +282,7 @@ class SystemSettings(AlteredSettings):
                 hint="Name a command that restarts it, and starts it if it does not run.",
             )
         said = Ran(ran.status, ran.output.replace(_SEE_LOG, "")).last_line
-        raise ServerDidNotStart(f"the server did not start, its log says why: {said}")
+        raise ServerDidNotStart(f"the server did not start (see its log): {said}")
 
     def _began(self) -> object:
         with refusals_told(self._server), self._connected() as connection:
@@ -344,6 +361,7 @@ def _applied(level: Level, row: tuple[Any, ...] | None, standing: Standing, how:
     return Applied(level, with_base_unit(shown, unit), note, default, how)
 
 
+_GO_ON = 'Make sure that nobody else changes settings, then run "pgdrag resume".'
 # The end of what pg_ctl says.
 _SEE_LOG = "Examine the log output."
 _BEGAN = "SELECT pg_catalog.pg_postmaster_start_time()"

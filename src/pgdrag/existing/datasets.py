@@ -118,11 +118,12 @@ def asking_about(server: Server) -> Iterator[psycopg.Connection]:
 
 
 def firm_session(server: Server) -> dict[str, str]:
-    """Return what a treatment does not reach: no limit of its, and tables can be written. A pooler knows no options."""
+    """Return what a treatment does not reach: its limits do not hold, tables can be written, and no lock is waited for
+    for long. A pooler knows no options."""
     if server.pooler is not None:
         return {}
     version_num = int(server.version.partition(".")[0]) * 10000
-    return {"options": firm_options(server.conninfo(), version_num, limit_s=0)}
+    return {"options": firm_options(server.conninfo(), version_num, is_limited=False)}
 
 
 def require_dataset(server: Server, workload: Workload) -> None:

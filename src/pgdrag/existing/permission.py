@@ -191,7 +191,9 @@ def _problem(level: Level, standing: Standing, permission: Permission) -> Proble
     setting = standing.settings.find(level.name)
     name, said = fold(setting.name), f'setting "{setting.name}"'
     if name in PLACE:
-        return Problem(level, False, f"{said} says where the server is, and that stays")
+        return Problem(
+            level, False, f"{said} determines the server's location and cannot be changed"
+        )
     if name == "allow_alter_system" and parse_bool(level.value) is False:
         return Problem(level, False, f"{said} stays on: nothing could be undone with it off")
     if loads_nothing(name, level.value):
@@ -207,7 +209,7 @@ def _problem(level: Level, standing: Standing, permission: Permission) -> Proble
         return _problem_of_role(level, setting, now, standing)
     if now is not None and now.is_waiting:
         hint = "Restart the server, or take the change back."
-        return Problem(level, False, f"{said} has a value that waits for a restart already", hint)
+        return Problem(level, False, f"{said} already has a change pending a restart", hint)
     if now is not None and now.source in _STRONGER:
         message = f"{said} cannot be changed by ALTER SYSTEM: {_STRONGER[now.source]}, which wins"
         hint = f"Add --allow-change {ROLE} instead of {SETTINGS}, or take that setting back."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
@@ -82,10 +83,16 @@ class ExistingTrialRunner:
     _own: OwnDatabase | None = None
     _upkeep: Upkeep = field(default_factory=Upkeep)
     undone: list[str] = field(default_factory=list)
+    _wait_s: float = 0.0
 
     @classmethod
-    def open(cls, server: Server, scratch: Scratch, permission: Permission) -> Self:
+    def open(
+        cls, server: Server, scratch: Scratch, permission: Permission, *, wait_s: float = 0.0
+    ) -> Self:
         """Return what runs trials on a server; it is only read.
+
+        Args:
+            wait_s: how long a run waits for that of another pgdrag that begins before it.
 
         Raises:
             ServerLost: it does not answer.
@@ -98,7 +105,8 @@ class ExistingTrialRunner:
             scratch_root=Path(standing.data_directory or scratch.root),
             allowed=permission.allowed,
         )
-        return cls(standing, here, Driver(find_driver()), permission, ServerLock(server))
+        lock, driver = ServerLock(server), Driver(find_driver())
+        return cls(standing, here, driver, permission, lock, _wait_s=wait_s)
 
     @property
     def version(self) -> str:
@@ -189,12 +197,7 @@ class ExistingTrialRunner:
         refuse_standby(
             server, "an experiment", "Name its primary, or a copy that has been promoted."
         )
-        if changes and standing.no_loading and not self.permission.by_role(standing):
-            raise UsageError(
-                f"cannot let {server.name} read its configuration again: {standing.no_loading}",
-                detail="A reload would put in force what is not pgdrag's.",
-                hint="Have it loaded or taken back by whoever wrote it.",
-            )
+        self._refuse_loading(standing, changes)
         if self._needs_restart(changes) and not standing.data_directory:
             raise UsageError(
                 f"cannot restart {server.name}: its data directory cannot be written to from here",
@@ -204,8 +207,8 @@ class ExistingTrialRunner:
         if standing.waiting and self._needs_restart(changes):
             raise UsageError(
                 f"cannot restart {server.name}: other changes wait for a restart ({', '.join(standing.waiting)})",
-                detail="A restart would put in force what is not pgdrag's.",
-                hint="Restart the server, or have the changes taken back by whoever made them.",
+                detail="A restart would also apply changes that pgdrag did not make.",
+                hint="Restart the server, or revert them first.",
             )
         workloads = [workload_of(study.workload, rung.treatment) for rung in study.rungs]
         if not self.place.has_own_database:
@@ -225,7 +228,9 @@ class ExistingTrialRunner:
         """
         self.refuse(study)
         changes = self.changes(study)
-        self._lock.take()
+        if self._wait_s:
+            listen(PhaseStarted("wait until no other pgdrag runs there"))
+        self._lock.take(self._wait_s)
         self._refuse_stale(changes)
         if self.host_changes(study):
             UndoJournal.open()
@@ -277,9 +282,9 @@ class ExistingTrialRunner:
             where = "the dataset that is there"
             upkeep = upkeep_of(server, workload_of(study.workload, Treatment(""))).words
         found = [
-            f"Trials run on an existing server, {server.name}, as it is, on {where}: caches are warm, nothing is "
-            "restored between trials, so the dataset grows and ages, and others may be at work.",
-            f"Before each trial, alike in all: {upkeep}.",
+            f"Trials run on the existing server {server.name}, on {where}. Caches stay warm and nothing is restored "
+            "between trials, so the dataset grows; other clients may be active.",
+            f"Before every trial, in all arms: {upkeep}.",
         ]
         changes = self.changes(study)
         if changes:
@@ -301,23 +306,29 @@ class ExistingTrialRunner:
     def run(self, trial: Trial, listen: Listener) -> Result:
         """Run one trial; whatever the treatment does to the server is an outcome, not an error."""
         levels = self._possible(trial.treatment.levels, trial.workload)
-        with host_in_force(self.standing.data_directory, levels) as shown:
-            result = run_trial_there(trial, self, listen)
-        return replace(
-            result,
-            applied=(*result.applied, *shown),
-            warnings=(*result.warnings, *take_warnings()),
-        )
+        with ExitStack() as host:
+            change = host_in_force(self.standing.data_directory, levels)
+            result = run_trial_there(trial, self, lambda: host.enter_context(change), listen)
+        return replace(result, warnings=(*result.warnings, *take_warnings()))
 
-    def apply(self, levels: Sequence[Level], log: TrialLog) -> list[Applied]:
-        """Put settings in force, and return what the server has of them."""
+    def begin(self) -> None:
+        """See that the server is there, and that no other pgdrag works there, before anything is changed.
+
+        Raises:
+            ServerError, ServerLost: as of `stay_alone`.
+        """
         # After a crash under the trial before, the server is still recovering.
         wait_until(self._answers, COMES_BACK_S)
         self.stay_alone()
+
+    def apply(self, levels: Sequence[Level], log: TrialLog) -> list[Applied]:
+        """Put settings in force, and return what the server has of them."""
         if self._settings is None:
             return []
         with log.phase("apply settings"):
             self._settings.apply({level.name: level.value for level in levels})
+        # During a restart nobody has the lock: another pgdrag may have taken it.
+        self.stay_alone()
         there = replace(self.standing, server=self.server)
         return read_back(there, levels, how=self._settings.how)
 
@@ -374,6 +385,16 @@ class ExistingTrialRunner:
             raise UsageError(
                 f"settings of {was.server.name} have changed since pgdrag looked at them ({listed(differ or [FILE])})",
                 hint="Run the command again.",
+            )
+        self._refuse_loading(now, changes)
+
+    def _refuse_loading(self, standing: Standing, changes: Sequence[Level]) -> None:
+        """Refuse a run whose reloads would apply what others have written and not loaded."""
+        if changes and standing.no_loading and not self.permission.by_role(standing):
+            raise UsageError(
+                f"cannot let {standing.server.name} read its configuration again: {standing.no_loading}",
+                detail="A reload would also apply changes that pgdrag did not make.",
+                hint="Reload or revert them first.",
             )
 
     def _require_dataset(self, workload: Workload) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import psycopg
 
 from pgdrag.driver.connection_string import Server
-from pgdrag.errors import PgdragError, ServerError, UsageError
+from pgdrag.errors import PgdragError, ServerError, ServerLost, UsageError
 from pgdrag.existing.datasets import asking_about, firm_session
 from pgdrag.existing.refusals import refusals_told
 from pgdrag.live.server import answering
@@ -30,6 +30,8 @@ _LONGEST_HOST = 30  # of the 63 bytes of a name
 # Two that begin at once see each other and both step back; an undo after kill -9 takes a few seconds.
 _PATIENCE_S = 5.0
 _AGAIN_S = (0.2, 0.7)
+# A run that restarts the server has no session there for a moment before and after.
+_SETTLED_S = 2.0
 _KEEPALIVE = {"tcp_keepalives_idle": 20, "tcp_keepalives_interval": 10, "tcp_keepalives_count": 3}
 
 
@@ -52,6 +54,12 @@ class Rival:
             return "another pgdrag is undoing its changes"
         return f"another pgdrag ({self.name.removeprefix(_RUNS)}) is running an experiment"
 
+    @property
+    def process(self) -> str:
+        """The process and its machine: "process 4711 on db1"."""
+        place, comma, process = self.name.removeprefix(f"{_RUNS}on ").rpartition(", ")
+        return f"{process} on {place}" if comma else "the other pgdrag"
+
 
 def rivals(server: Server) -> list[Rival]:
     """Return the other pgdrags that change or load a server now.
@@ -64,30 +72,41 @@ def rivals(server: Server) -> list[Rival]:
 
 
 def wait_until_free(
-    server: Server, wait_s: float = 0.0, tell: Callable[[str], object] = lambda _: None
+    server: Server,
+    wait_s: float = 0.0,
+    tell: Callable[[str], object] = lambda _: None,
+    *,
+    can_wait: bool = True,
 ) -> Server:
     """Return a server once no other pgdrag changes or loads it: what one has there is not the server's own.
 
     Args:
-        wait_s: wait this long; a moment in any case, since one may be undoing what it has changed.
+        wait_s: wait this long, also for a server that another one restarts; a moment in any case, since one may be
+            undoing what it has changed.
         tell: is told once whom is waited for.
+        can_wait: the command has --wait.
 
     Raises:
         UsageError: another one does, and still after waiting.
         ServerLost: the server does not answer.
     """
     deadline = time.monotonic() + max(wait_s, _PATIENCE_S)
-    has_waited, is_told = False, not wait_s
-    while found := rivals(server):
-        if time.monotonic() >= deadline:
-            raise _refusal(server, found[0], wait_s)
-        if not is_told:
-            tell(f"Waiting up to {format_duration(wait_s)}: {found[0].words} on {server.name}.")
-            is_told = True
-        has_waited = True
+    seen_s: float | None = None
+    is_told = not wait_s
+    while True:
+        now_s = time.monotonic()
+        found = _obstacle(lambda: rivals(server), wait_s)
+        if found is None and (seen_s is None or now_s - seen_s >= _SETTLED_S):
+            # The other one's sessions were among those that it had.
+            return server if seen_s is None else server.looked_at_again()
+        if found is not None:
+            if now_s >= deadline:
+                raise _refusal(server, found, wait_s, can_wait=can_wait)
+            seen_s = now_s
+            if not is_told:
+                tell(f"Waiting up to {format_duration(wait_s)}: {_words(found, server)}.")
+                is_told = True
         time.sleep(random.uniform(*_AGAIN_S))
-    # The other one's sessions were among those that it had.
-    return server.looked_at_again() if has_waited else server
 
 
 class ServerLock:
@@ -98,19 +117,25 @@ class ServerLock:
         self._name = f"{_RUNS}on {socket.gethostname()[:_LONGEST_HOST]}, process {os.getpid()}"
         self._session: psycopg.Connection | None = None
 
-    def take(self) -> None:
+    def take(self, wait_s: float = 0.0) -> None:
         """Take it.
+
+        Args:
+            wait_s: wait this long for another pgdrag that was faster; a moment in any case.
 
         Raises:
             UsageError: another pgdrag has it.
             ServerLost: the server does not answer.
         """
-        deadline = time.monotonic() + _PATIENCE_S
-        while found := self._rivals_of_new_session():
+        deadline = time.monotonic() + max(wait_s, _PATIENCE_S)
+        while (found := _obstacle(self._rivals_of_new_session, wait_s)) is not None:
             self.give_up()
-            if time.monotonic() >= deadline:
-                raise _refusal(self._server, found[0], 0.0)
+            if (left_s := deadline - time.monotonic()) <= 0:
+                raise _refusal(self._server, found, wait_s)
             time.sleep(random.uniform(*_AGAIN_S))
+            if wait_s:
+                # Only looks: whoever restarts the server for its trials must get it again.
+                wait_until_free(self._server, left_s)
 
     def keep(self) -> None:
         """Take it again if its session was ended, as by a crash of the server or by somebody.
@@ -168,13 +193,33 @@ def _seen_by(connection: psycopg.Connection) -> list[Rival]:
     return [Rival(pid, name) for pid, name in rows]
 
 
-def _refusal(server: Server, rival: Rival, wait_s: float) -> UsageError:
+def _obstacle(look: Callable[[], list[Rival]], wait_s: float) -> Rival | ServerLost | None:
+    """Return who is in the way; to whoever waits, also a server that does not answer, as another one may restart it."""
+    try:
+        found = look()
+    except ServerLost as lost:
+        if not wait_s:
+            raise
+        return lost
+    return found[0] if found else None
+
+
+def _words(found: Rival | ServerLost, server: Server) -> str:
+    return found.message if isinstance(found, ServerLost) else f"{found.words} on {server.name}"
+
+
+def _refusal(
+    server: Server, rival: Rival | ServerLost, wait_s: float, *, can_wait: bool = True
+) -> PgdragError:
+    if isinstance(rival, ServerLost):
+        return rival
     after = f" after waiting for {format_duration(wait_s)}" if wait_s else ""
-    longer = "a longer time" if wait_s else "1h"
+    longer = "Increase --wait to start" if wait_s else "Give --wait 1h to start"
     return UsageError(
         f"{rival.words} on {server.name}{after}",
         detail="Two runs would disturb each other's measurements, and take each other's settings for the server's own.",
-        hint=f"Give --wait {longer} to start when it has ended, or stop it. If it no longer exists, end its session: "
+        hint=f"{longer if can_wait else 'Start'} after it ends, or stop it. If only its session is left, first make sure that "
+        f"{rival.process} has ended, and run pgdrag restore there; then end the session: "
         f"SELECT pg_terminate_backend({rival.pid})",
     )
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import psycopg
 
@@ -135,7 +135,7 @@ def _looked_at(server: Server, connection: psycopg.Connection) -> Standing:
         data_directory=_directory_here(directory, identifier) if server.is_local else "",
         conf=conf,
         no_altering=_why_no_altering(service, in_force, conf, is_superuser=is_superuser),
-        no_loading=_why_no_loading(connection) if is_superuser else "",
+        no_loading=why_no_loading(connection) if is_superuser else "",
         settings=_catalog(connection, in_force, is_superuser=is_superuser),
         in_force=in_force,
         grants=_grants(connection),
@@ -158,19 +158,25 @@ def _why_no_altering(
     return ""
 
 
-def _why_no_loading(connection: psycopg.Connection) -> str:
-    """Return whether others have changed a file that the server has not read since, which a reload would put in force."""
+def why_no_loading(connection: psycopg.Connection, *, own: Collection[str] = ()) -> str:
+    """Return why the server must not read its configuration again, as a clause; "": nobody has unread changes there.
+
+    Args:
+        own: the settings, in lower case, that pgdrag itself has in postgresql.auto.conf.
+    """
     errors = [f"{file}, line {line}" for file, line in connection.execute(_ERRORS)]
     if errors:
         return f"its configuration has errors ({'; '.join(errors)})"
     # Times of files are whole seconds: values tell what was written in the second of the last reload.
-    changed = [name for (name,) in connection.execute(_CHANGED)]
-    changed += [
+    files = [name for (name,) in connection.execute(_CHANGED)]
+    names = [
         name
         for name, written, shown, vartype, unit in connection.execute(_WRITTEN)
         if not same_value(written, shown, vartype=vartype, unit=unit)
     ]
-    changed += [name for (name,) in connection.execute(_TAKEN_AWAY)]
+    names += [name for (name,) in connection.execute(_TAKEN_AWAY)]
+    changed = [x for x in files if not (own and PurePath(x).name == FILE)]
+    changed += [x for x in names if x.lower() not in own]
     if changed:
         return f"its files have changes that it has not loaded ({', '.join(changed)})"
     return ""

@@ -7,7 +7,7 @@ Nothing is restored: the dataset grows, caches stay warm, and others may be at w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -30,8 +30,18 @@ if TYPE_CHECKING:
     from pgdrag.existing.runner import ExistingTrialRunner
 
 
-def run_trial_there(trial: Trial, bench: ExistingTrialRunner, listen: Listener) -> Result:
-    """Run one trial on a server that exists, and return its result."""
+def run_trial_there(
+    trial: Trial,
+    bench: ExistingTrialRunner,
+    change_host: Callable[[], list[Applied]],
+    listen: Listener,
+) -> Result:
+    """Run one trial on a server that exists, and return its result.
+
+    Args:
+        change_host: puts the treatment's values of the operating system in force, and returns what the kernel shows;
+            the caller takes them back.
+    """
     started_unix_s = CLOCK.unix_s()
     log = TrialLog(listen)
     workload = workload_of(trial.workload, trial.treatment)
@@ -42,6 +52,8 @@ def run_trial_there(trial: Trial, bench: ExistingTrialRunner, listen: Listener) 
     evidence = Evidence()
     life: object = None
     try:
+        bench.begin()
+        applied += change_host()
         applied += bench.apply([x for x in levels if is_of(Phase.SETTINGS, x.kind)], log)
         bench.keep_up(log)
         life = _life(bench.server)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 
+from pgdrag.english import counted, listed
 from pgdrag.errors import UsageError
 from pgdrag.experiment import Experiment
 from pgdrag.experiment.arms import Arm, categories, two_labels
@@ -102,8 +103,13 @@ def conditions_of(experiment: Experiment, scale: str | None) -> Conditions:
     )
 
 
-def conditions_from(kind: str, parameters: Mapping[str, object], load: LoadProfile) -> Conditions:
+def conditions_from(
+    kind: str, parameters: Mapping[str, object], load: LoadProfile, *, is_loaded: bool = True
+) -> Conditions:
     """Return the conditions of a workload with these parameters.
+
+    Args:
+        is_loaded: its dataset is made for the run; else scripts of somebody's own may use other tables.
 
     Raises:
         UsageError: it does not take them, or not with this load.
@@ -115,9 +121,9 @@ def conditions_from(kind: str, parameters: Mapping[str, object], load: LoadProfi
         where = ".".join(map(str, first["loc"]))
         raise UsageError(f'workload "{kind}", "{where}"{wanted(first)}') from None
     _refuse_objection(workload, load)
-    size = _size_words(workload)
+    size = _size_words(workload) if is_loaded or workload.uses_dataset else _script_words(workload)
     spec = WorkloadSpec(kind, workload.model_dump(mode="json"))
-    return Conditions(spec, load, f"{kind}, {size}, {load.connections} connections")
+    return Conditions(spec, load, f"{kind}, {size}, {counted(load.connections, 'connection')}")
 
 
 def _refuse_workload_levels(rung: Rung, spec: WorkloadSpec, load: LoadProfile) -> None:
@@ -382,3 +388,8 @@ def _with_groups(
 def _size_words(workload: Workload) -> str:
     size = workload.dataset_size
     return size.describe(getattr(workload, size.parameter)) if size else "its own size"
+
+
+def _script_words(workload: Workload) -> str:
+    names = workload.transactions
+    return f"{'script' if len(names) == 1 else 'scripts'} {listed(names)}"

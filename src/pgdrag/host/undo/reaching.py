@@ -90,7 +90,7 @@ def firm_options(
     version_num: int = _ANY_VERSION,
     *,
     without: Collection[str] = (),
-    limit_s: int | None = None,
+    is_limited: bool = True,
 ) -> str:
     """Return libpq's `options` of a session that settings of its role, its database and the server do not hinder.
 
@@ -99,14 +99,14 @@ def firm_options(
     Args:
         conninfo: whose own options stay.
         without: settings that the session is asked about, or that the server does not know.
-        limit_s: how long a statement may take and wait for locks, in seconds; 0: any time; None: as an undo may.
+        is_limited: a statement may take as long as an undo's; else any time, but it still does not wait long for locks.
     """
     own = conninfo_to_dict(conninfo).get("options") or os.environ.get("PGOPTIONS", "")
     words = [str(own)] if own else []
     for name, (value, since) in _FIRM.items():
         if name not in without and version_num >= since:
-            is_limit = limit_s is not None and value.endswith("s")
-            words.append(f"-c {name}={f'{limit_s}s' if is_limit else value}")
+            is_lifted = name == "statement_timeout" and not is_limited
+            words.append(f"-c {name}={'0' if is_lifted else value}")
     return " ".join(words)
 
 
