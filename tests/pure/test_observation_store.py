@@ -236,24 +236,20 @@ def test_only_a_level_with_samples_is_thinned(counts: list[int]) -> None:
 @settings(max_examples=5)
 @given(st.integers(15, 25), st.sampled_from([60, 500, 2000]), st.floats(1, 40))
 def test_a_file_stays_within_its_bound_and_keeps_the_newest(
-    small_bytes: int,
-    tmp_path_factory: pytest.TempPathFactory,
-    statements: int,
-    text_bytes: int,
-    length_s: float,
+    tmp_path_factory: pytest.TempPathFactory, statements: int, text_bytes: int, length_s: float
 ) -> None:
     path = tmp_path_factory.mktemp("bound") / "x.obs"
-    writer = hasty(ObservationWriter.create(path, began_unix_s=BEGAN, most_bytes=small_bytes))
+    writer = hasty(ObservationWriter.create(path, began_unix_s=BEGAN, most_bytes=LEAST_BYTES))
     written = [
         sample(x, length_s=length_s, text_bytes=text_bytes, statements=statements)
-        for x in range(350)
+        for x in range(700)
     ]
     for one in written:
         writer.append_sample(one, QUANTITIES)
-        assert writer.size_bytes <= small_bytes
-    assert path.stat().st_size <= small_bytes
+        assert writer.size_bytes <= LEAST_BYTES
+    assert path.stat().st_size <= LEAST_BYTES
     writer.close()
-    assert path.stat().st_size <= small_bytes
+    assert path.stat().st_size <= LEAST_BYTES
     assert not path.with_name("x.obs-wal").exists()
     kept = read(path)
     assert kept[-1] == written[-1]

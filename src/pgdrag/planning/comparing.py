@@ -121,7 +121,7 @@ def compare_plans(
         raise TwinError(
             "the twin has no statement to plan",
             path=name,
-            detail=" ".join(x for x in twin.not_seen if "statements" in x) or None,
+            detail=" ".join(x for x in twin.not_seen if "pg_stat_statements" in x) or None,
             hint="Capture it again while statements run, with pg_stat_statements in the database.",
         )
     is_upgrade = question.before.identity != question.after.identity
