@@ -63,11 +63,12 @@ def course_of(sampler: Sampler, of: Surface, noise: float, seed: int, trials: in
         [seen] = machine.run([point])
         value = None if seen.values is None else seen.values[0]
         sampler.tell(value)
-        is_best = value is not None and value > highest
-        if value is not None and is_best:
-            highest = value
-        held.append(of.gain(point) if is_best else held[-1])
-        greatest = max(greatest, of.gain(point) if value is not None else 0.0)
+        now = held[-1]
+        if value is not None:
+            greatest = max(greatest, of.gain(point))
+            if value > highest:
+                highest, now = value, of.gain(point)
+        held.append(now)
     return Course(tuple(held[1:]), greatest)
 
 
@@ -124,11 +125,9 @@ class _Optuna:
 class _Forest:
     """A random forest; what it draws most hope from is tried: its mean and spread over the trees."""
 
-    _FIRST, _CANDIDATES, _CHANGES = (
-        10,
-        400,
-        4,
-    )  # random trials, points to choose from, and changes of the best
+    _FIRST = 10  # random trials
+    _CANDIDATES = 400
+    _CHANGES = 4  # of the best, in half of the candidates
     _TREES = 30
 
     def __init__(self, space: Space, seed: int) -> None:

@@ -90,13 +90,13 @@ class Privacy:
         common = self._all_tokens(key, one.most_common)
         histogram = self._all_tokens(key, one.histogram)
         elements = self._all_tokens(key, one.elements, is_element=True)
-        is_told = bool(common or histogram or elements)
+        has_values = bool(common or histogram or elements)
         root = self._classes.root(key)
-        is_classed = is_told and kind != "boolean" and not kind.startswith("enum")
+        has_class = has_values and kind != "boolean" and not kind.startswith("enum")
         return ColumnStatistics(
             one.schema, one.relation, one.column, column.number if column else 0, one.is_inherited,
             column.type if column else "", one.null_share, one.width, one.n_distinct,
-            value_class=self._numbers.setdefault(root, len(self._numbers) + 1) if is_classed else None,
+            value_class=self._numbers.setdefault(root, len(self._numbers) + 1) if has_class else None,
             is_kept=kind == "boolean",
             has_hidden_values=None in (common, histogram, elements),
             most_common=common or (),

@@ -12,7 +12,7 @@ from pgdrag.collectors import Observer
 from pgdrag.twins.model import Extension, RoleOptions, Setting, Source
 
 # Of texts these tell nothing of a place or a person.
-_TOLD_TEXTS = frozenset({
+_SHOWN_TEXTS = frozenset({
     "DateStyle", "default_table_access_method", "default_text_search_config", "recovery_prefetch", "shared_preload_libraries", "session_preload_libraries",
     "server_encoding", "timezone_abbreviations", "wal_consistency_checking", "backtrace_functions", "search_path", "debug_io_direct",
     "jit_provider", "restrict_nonsystem_relation_kind", "createrole_self_grant", "plan_cache_mode",
@@ -123,5 +123,5 @@ def _options(observer: Observer, roles: Mapping[int, str]) -> tuple[RoleOptions,
 
 
 def _setting(name: str, value: str, unit: str, kind: str) -> Setting:
-    is_told = kind != "string" or name in _TOLD_TEXTS
-    return Setting(name, value if is_told else None, unit)
+    is_shown = kind != "string" or name in _SHOWN_TEXTS
+    return Setting(name, value if is_shown else None, unit)

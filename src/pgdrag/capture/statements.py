@@ -13,10 +13,10 @@ from typing import Any, LiteralString
 import psycopg
 
 from pgdrag.collectors import OWN_MARK, Observer, Unseen, attempt
+from pgdrag.collectors._statements_view import EXTENSION, find_extension
 from pgdrag.twins.masking import is_plannable, masked_statement
 from pgdrag.twins.model import Statement, Workload
 
-EXTENSION = "pg_stat_statements"
 MOST_STATEMENTS = 1000
 _MOST_TEXT = 100_000  # characters of a statement
 _OLDEST = (1, 9)
@@ -25,12 +25,9 @@ _LOCK_TIMEOUT = "500ms"
 # pgdrag's own: marked, or what prepares a session, or the look for holders of the horizon.
 _OWN = (OWN_MARK, "SET statement_timeout", "pg_prepared_xacts", "/* pgdrag")
 
-_WHERE: LiteralString = """
-SELECT quote_ident(nspname), extversion, pg_has_role('pg_read_all_stats', 'USAGE'),
-       ARRAY(SELECT attname::text FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
-              WHERE relname = 'pg_stat_statements' AND relnamespace = n.oid AND attnum > 0)
-  FROM pg_extension JOIN pg_namespace AS n ON n.oid = extnamespace
- WHERE extname = 'pg_stat_statements'
+_SIGHT: LiteralString = """
+SELECT pg_has_role('pg_read_all_stats', 'USAGE'),
+       ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0)
 """
 _COUNTS: LiteralString = "SELECT dealloc, stats_reset FROM {view}_info"
 # Names that a column has had, the newest first, and what it is worth in seconds.
@@ -99,16 +96,17 @@ class StatementAccount:
         Raises:
             Unseen: the view is not there, too old, or refuses.
         """
-        rows = observer.query(_WHERE)
-        if not rows:
+        extension = find_extension(observer)
+        if extension is None:
             # Without the database's name: this is kept in the twin.
             raise Unseen(
                 f"extension {EXTENSION} is not in this database: CREATE EXTENSION {EXTENSION}"
             )
-        schema, version, self.sees_all, columns = rows[0]
-        if tuple(int(x) for x in version.split(".")) < _OLDEST:
+        if extension.version < _OLDEST:
+            version = ".".join(map(str, extension.version))
             raise Unseen(f"{EXTENSION} {version} is too old: ALTER EXTENSION {EXTENSION} UPDATE")
-        self._view: LiteralString = f"{schema}.{EXTENSION}"
+        self._view = extension.view
+        [(self.sees_all, columns)] = observer.query(_SIGHT, extension.view)
         # Only columns of this version, under the newest name that it has for them.
         self._columns = {
             name: found

@@ -92,7 +92,7 @@ def wait_until_free(
     """
     deadline = time.monotonic() + max(wait_s, _PATIENCE_S)
     seen_s: float | None = None
-    is_told = not wait_s
+    was_told = not wait_s
     while True:
         now_s = time.monotonic()
         found = _obstacle(lambda: rivals(server), wait_s)
@@ -103,9 +103,9 @@ def wait_until_free(
             if now_s >= deadline:
                 raise _refusal(server, found, wait_s, can_wait=can_wait)
             seen_s = now_s
-            if not is_told:
+            if not was_told:
                 tell(f"Waiting up to {format_duration(wait_s)}: {_words(found, server)}.")
-                is_told = True
+                was_told = True
         time.sleep(random.uniform(*_AGAIN_S))
 
 
