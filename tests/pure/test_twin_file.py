@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,18 @@ from pgdrag.twins.model import (
     SequenceObject,
     Source,
     Table,
+)
+from pgdrag.twins.transactions import (
+    QUANTILES,
+    LoggedSessions,
+    LoggedStatement,
+    LoggedTransactions,
+    Loop,
+    Parameter,
+    ParameterLink,
+    Spread,
+    Step,
+    TransactionShape,
 )
 
 SCHEMA = Schema(
@@ -43,6 +56,18 @@ TWIN = Twin(
     source=Source("18.6", 180006, 8192, 131072, "UTF8", "C", "C", "libc", "", False, None),
     schema=SCHEMA,
 )
+SPREAD = Spread(1.5, (1.0,) * len(QUANTILES))
+TRANSACTIONS = LoggedTransactions(
+    "csvlog", 60.0, 100, 10,
+    statements=(LoggedStatement(1, 10, (Parameter(1, "number", 10, 0.0, 9, (0.2, 1.0, 1.0), 0.3, common=(("token", 0.2),)),)),),
+    shapes=(
+        TransactionShape(
+            1, (Step(1), Step(1, SPREAD)), 10, SPREAD, is_block=True, loops=(Loop(2, 2, ((5, 0.5), (15, 0.5))),),
+            links=(ParameterLink(2, 1, "transaction", 1, 1, 1.0, differences=(1.0,)),), follows=((1, 1.0),),
+        ),
+    ),
+    sessions=LoggedSessions(2, SPREAD, SPREAD), errors={"40001": 1}, rate=(5, 5), notes=("Parameters are missing.",),
+)  # fmt: skip
 
 
 HIGH = gzip.decompress(twin_bytes(TWIN))[:-1] + b',"relations":[{"schema":"s","name":"i","kind":"index","pages":1,"tuples":1,"height":33}]}'  # fmt: skip
@@ -56,6 +81,18 @@ def written(tmp_path: Path, content: bytes) -> Path:
 
 def test_a_twin_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read_twin(written(tmp_path, twin_bytes(TWIN))) == TWIN
+
+
+def test_a_file_of_the_first_version_is_read_and_written_as_the_newest(tmp_path: Path) -> None:
+    first = gzip.decompress(twin_bytes(TWIN)).replace(b'"pgdrag_twin":2', b'"pgdrag_twin":1')
+    old = read_twin(written(tmp_path, gzip.compress(first)))
+    assert old == replace(TWIN, pgdrag_twin=1)
+    assert twin_bytes(old) == twin_bytes(TWIN)
+
+
+def test_transactions_are_read_as_they_were_written(tmp_path: Path) -> None:
+    twin = replace(TWIN, transactions=TRANSACTIONS)
+    assert read_twin(written(tmp_path, twin_bytes(twin))) == twin
 
 
 def test_the_same_twin_makes_the_same_bytes() -> None:
@@ -73,7 +110,7 @@ def test_the_same_twin_makes_the_same_bytes() -> None:
         (gzip.compress(gzip.decompress(twin_bytes(TWIN)).replace(b'"block_bytes":8192', b'"block_bytes":0'), mtime=0), '"source.block_bytes"'),
         (gzip.compress(b"[]", mtime=0), "not a twin"),
         (gzip.compress(b"{}", mtime=0), "not a twin"),
-        (gzip.compress(b'{"pgdrag_twin": 2}', mtime=0), "file format 2 is newer than this pgdrag reads, 1"),
+        (gzip.compress(b'{"pgdrag_twin": 3}', mtime=0), "file format 3 is newer than this pgdrag reads, 2"),
         (gzip.compress(b'{"pgdrag_twin": 1}', mtime=0), '"captured_by"'),
         (gzip.compress(gzip.decompress(twin_bytes(TWIN))[:-1] + b',"x":1}'), '"x"'),
         (twin_bytes(TWIN)[:-1], "torn or damaged"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from test_twin_file import TWIN
+from test_twin_file import TRANSACTIONS, TWIN
 
 from pgdrag.twins import Twin
 from pgdrag.twins.leaks import scan
@@ -19,6 +19,7 @@ from pgdrag.twins.model import (
     TypeObject,
     Workload,
 )
+from pgdrag.twins.transactions import LoggedStatement, Parameter, ParameterLink
 
 VALUES = ("Alice Miller", "a@example.org", "2026-03-04", "2026-03-04 05:06:07.89+00", "123456", "-77.25", "open", "GC", "42", "channel")  # fmt: skip
 COLUMN = ColumnStatistics("shop", "orders", "name", 2, False, "text", 0.0, 12, -1.0)
@@ -30,6 +31,20 @@ def statement(text: str) -> Statement:
 
 def with_statistics(*values: str) -> Twin:
     return replace(TWIN, statistics=(replace(COLUMN, histogram=values),))
+
+
+def with_link(*differences: float) -> Twin:
+    link = ParameterLink(1, 2, "transaction", 1, 1, 1.0, differences=differences)
+    (shape,) = TRANSACTIONS.shapes
+    return replace(
+        TWIN, transactions=replace(TRANSACTIONS, shapes=(replace(shape, links=(link,)),))
+    )
+
+
+def with_common(token: str) -> Twin:
+    parameter = Parameter(1, "text", 9, 0.0, 3, (1.0, 1.0, 1.0), 0.0, common=((token, 0.5),))
+    one = LoggedStatement(1, 9, (parameter,))
+    return replace(TWIN, transactions=replace(TRANSACTIONS, statements=(one,)))
 
 
 def with_index(definition: str) -> Twin:
@@ -52,6 +67,8 @@ def with_index(definition: str) -> Twin:
         (replace(TWIN, workload=Workload(1.0, (statement("SELECT 1 WHERE a = 'a@example.org'"),))), "a@example.org"),
         (replace(TWIN, schema=replace(TWIN.schema, types=(TypeObject("s", "t", "enum", "", ("open",)),))), "open"),
         (replace(TWIN, schema=replace(TWIN.schema, functions=(Function("s", "f", "f()", "sql", "CREATE FUNCTION f() AS $$ SELECT 'Alice Miller' $$"),))), "Alice Miller"),
+        (with_link(1.0, 123456.0), "123456"),
+        (with_common("Alice Miller"), "Alice Miller"),
     ],
 )  # fmt: skip
 def test_a_planted_value_is_found(twin: Twin, value: str) -> None:
@@ -65,6 +82,8 @@ def test_a_planted_value_is_found(twin: Twin, value: str) -> None:
         with_statistics("bdfg", "42", "GC", "1999-12-24 05:06:07", "1234567", "77.25"),
         with_index("CREATE INDEX by_kind ON shop.open (id)"),
         with_index("CREATE INDEX by_kind ON shop.orders (id) WHERE kind = 'e1'"),
+        with_link(42.0, 123456.7),
+        replace(TWIN, transactions=replace(TRANSACTIONS, window_s=123456.0, messages=123456)),
         replace(TWIN, activity=Activity(counters={"xact_commit": 123456})),
         replace(TWIN, workload=Workload(1.0, (statement("SELECT a::varchar(123456) FROM t"),))),
     ],

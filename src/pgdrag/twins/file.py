@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,8 @@ def document_text(twin: Twin) -> str:
 
 
 def _document(twin: Twin) -> bytes:
-    text = adapter_of(Twin).dump_json(twin, exclude_defaults=True)
+    newest = replace(twin, pgdrag_twin=FORMAT_VERSION)
+    text = adapter_of(Twin).dump_json(newest, exclude_defaults=True)
     # The version is a default, and the first thing that a reader asks for.
     return b'{"pgdrag_twin":%d,%s' % (FORMAT_VERSION, text[1:])
 

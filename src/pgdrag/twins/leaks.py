@@ -56,9 +56,14 @@ _NAMES = frozenset(
         "relations",
         "options",
         "toast_options",
+        "kind",
+        "ending",
+        "format",
+        "notes",
     ]
 )
-_VALUES = frozenset({"labels", "most_common", "histogram", "elements"})
+_VALUES = frozenset({"labels", "most_common", "histogram", "elements", "common"})
+_NUMBERS = frozenset({"differences"})  # that were made of values
 _NUMBER = re.compile(r"(?<![\w.:-])-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.:-])")
 _SHOWN = 60
 _PART = 4
@@ -185,10 +190,13 @@ def _within(value: Any, path: tuple[str, ...], kept: set[str]) -> Iterator[_Leaf
     elif isinstance(value, list):
         for at, inner in enumerate(value):
             yield from _within(inner, (*path, str(at)), kept)
+        return
+    where = ".".join(path)[-_SHOWN:]
+    keys = [x for x in path if not x.isdigit()]
+    last = keys[-1] if keys else ""
+    if isinstance(value, int | float) and last in _NUMBERS:
+        yield _Leaf(where, f"{value:.15g}", "value")
     elif isinstance(value, str) and value:
-        where = ".".join(path)[-_SHOWN:]
-        keys = [x for x in path if not x.isdigit()]
-        last = keys[-1] if keys else ""
         if last in _VALUES:
             yield _Leaf(where, value, "value")
         elif last in _SQL:

@@ -2,7 +2,7 @@
 
 No value of a row is in it. Where statistics or the schema had one there is a token, see `tokens.py`. Names of
 schemas, tables, columns, functions and indexes are the original's; roles have numbers. The parts are in `schema.py`,
-`statistics.py` and `workload.py`; all of them can be imported from here.
+`statistics.py`, `workload.py` and `transactions.py`; those of the first three can be imported from here.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from pgdrag.twins.schema import (
     View,
 )
 from pgdrag.twins.statistics import ColumnStatistics, Relation, RelationKind
+from pgdrag.twins.transactions import LoggedTransactions
 from pgdrag.twins.workload import Activity, Statement, Workload
 
 __all__ = [
@@ -57,7 +58,7 @@ __all__ = [
     "Workload",
 ]
 
-FORMAT_VERSION: Literal[1] = 1
+FORMAT_VERSION: Literal[2] = 2  # 2: transactions of a log
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,7 @@ class Twin:
         not_seen: what this role could not see, in sentences.
         kept: constants of the original that are in it.
         horizon: who held it in the window; None where nobody could see.
+        transactions: what the server's log showed of them; None where none was read.
     """
 
     __pydantic_config__ = STRICT
@@ -183,7 +185,8 @@ class Twin:
     workload: Workload = field(default_factory=lambda: Workload(0.0))
     activity: Activity = field(default_factory=Activity)
     horizon: HoldDistribution | None = None
+    transactions: LoggedTransactions | None = None
     now: str = "2000-01-01 00:00:00+00"
     not_seen: tuple[str, ...] = ()
     kept: tuple[Kept, ...] = ()
-    pgdrag_twin: Literal[1] = FORMAT_VERSION
+    pgdrag_twin: Literal[1, 2] = FORMAT_VERSION
