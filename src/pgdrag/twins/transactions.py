@@ -42,8 +42,8 @@ class Step:
 
     Attributes:
         statement: its number, see LoggedStatement.
-        pause_s: between the end of the statement before it, in the same transaction, and its beginning, in seconds: the
-            application's own time. None of the first one, and where the log's times are whole seconds.
+        pause_s: between the end of the statement before it (BEGIN is one), in the same transaction, and its beginning, in
+            seconds: the application's own time. None where there was none, and where the log's times are whole seconds.
     """
 
     __pydantic_config__ = STRICT
@@ -108,6 +108,7 @@ class TransactionShape:
         transactions: how many there were.
         duration_s: from the beginning of the first statement to the end of the last.
         pause_s: since the end of the session's transaction before it; None where there was none.
+        last_pause_s: of a block: between its last statement's end and the beginning of COMMIT or ROLLBACK.
         links: how parameters follow from earlier ones; of each parameter the one with the largest share.
         follows: which shapes the session's transaction before it had: number (0: one that is not listed), share.
     """
@@ -123,6 +124,7 @@ class TransactionShape:
     loops: tuple[Loop, ...] = ()
     links: tuple[ParameterLink, ...] = ()
     pause_s: Spread | None = None
+    last_pause_s: Spread | None = None
     follows: tuple[tuple[Count, Share], ...] = ()
 
 
