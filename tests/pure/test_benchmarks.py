@@ -26,6 +26,7 @@ from benchmarks.clients import (
 )
 from benchmarks.contest import Contest, Contestant, Pair, Setting, missing_rows
 from benchmarks.driver_job import Script
+from benchmarks.observe import Spent, usual_ratio
 from benchmarks.peers import Missing, Peer, Peers, find_peers
 from benchmarks.progress import Progress
 from benchmarks.rounds import Ratio, orders, paired_ratio
@@ -437,3 +438,16 @@ def test_an_unknown_benchmark_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UsageError) as refused:
         _names(["nothing"])
     assert "memory" in str(refused.value.hint)
+
+
+def test_what_an_observer_costs_is_a_share_of_what_one_costs_that_looks_more_often() -> None:
+    usual = Spent(queries=100, cpu_s=0.1, elapsed_s=10.0)
+    often = Spent(queries=2000, cpu_s=2.0, elapsed_s=10.0)
+    found = usual_ratio(Ratio(0.8, 0.7, 0.9, 0.1, 9), often, usual)
+    assert found.center**20 == pytest.approx(0.8)
+    assert found.low is not None
+    assert found.low**20 == pytest.approx(0.7)
+    cheap = Spent(queries=2000, cpu_s=1.0, elapsed_s=10.0)  # half of the time a query
+    assert usual_ratio(Ratio(0.8, 0.7, 0.9, 0.1, 9), cheap, usual).center ** 10 == pytest.approx(
+        0.8
+    )
