@@ -11,8 +11,8 @@ import psycopg
 import pytest
 from test_twin_file import TWIN
 
+from pgdrag.data_twin.schema import restore_schema
 from pgdrag.planning.extended_statistics import restore_extended
-from pgdrag.planning.schema import restore_schema
 from pgdrag.twins.model import Column, ExtendedStatistics, Schema, Table, TypeObject
 
 
