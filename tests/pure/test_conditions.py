@@ -10,7 +10,9 @@ import pytest
 from pgdrag.cli.study_command import _workload
 from pgdrag.errors import UsageError
 
-NOT_GIVEN = dict.fromkeys(("workload", "warehouses", "pgbench_scale", "builtin", "file"))
+NOT_GIVEN = dict.fromkeys(
+    ("workload", "warehouses", "pgbench_scale", "twin_scale", "builtin", "file")
+)
 
 
 def workload(**given: object) -> tuple[str, dict[str, object]]:
@@ -27,12 +29,23 @@ def workload(**given: object) -> tuple[str, dict[str, object]]:
         ({"builtin": ["select-only"]}, ("pgbench", {"scale": 10, "scripts": ["select-only"]})),
         ({"workload": "scenarios", "pgbench_scale": 2}, ("scenarios", {"scale": 2})),
         ({"workload": "counters"}, ("counters", {})),
+        ({"workload": "./shop.twin"}, ("twin", {"file": "./shop.twin"})),
+        (
+            {"workload": "shop.twin", "twin_scale": 0.1},
+            ("twin", {"file": "shop.twin", "scale": 0.1}),
+        ),
+        ({"twin_scale": 0.1}, ("twin", {"scale": 0.1})),
     ],
 )
 def test_options_name_the_workload_or_imply_the_one_that_takes_them(
     given: dict[str, object], expected: tuple[str, dict[str, object]]
 ) -> None:
     assert workload(**given) == expected
+
+
+def test_a_scale_of_another_workload_is_refused() -> None:
+    with pytest.raises(UsageError, match="--pgbench-scale does not apply to workload twin"):
+        workload(workload="shop.twin", pgbench_scale=2)
 
 
 def test_an_option_that_the_workload_does_not_take_is_refused() -> None:

@@ -54,9 +54,10 @@ class StudyOptions:
 
     experiment: Annotated[str | None, typer.Option(metavar="NAME", help="Take workload and load from this experiment, shipped or a file")] = None  # fmt: skip
     scale: Scale = None
-    workload: Annotated[str | None, typer.Option(metavar="NAME", help="Workload, if there is no experiment (default: tpcc)")] = None  # fmt: skip
+    workload: Annotated[str | None, typer.Option(metavar="NAME|FILE", help="Workload, or a captured one's file (shop.twin), if there is no experiment (default: tpcc)")] = None  # fmt: skip
     warehouses: Annotated[int | None, typer.Option(metavar="N", min=1, max=100_000, help="tpcc: number of warehouses, about 110 MB each (default: 10)")] = None  # fmt: skip
     pgbench_scale: Annotated[int | None, typer.Option(metavar="N", min=1, max=20_000, help="pgbench: scale factor, about 16 MB per unit (default: 10)")] = None  # fmt: skip
+    twin_scale: Annotated[float | None, typer.Option(metavar="SHARE", min=0.001, max=1, help="twin: share of the rows of tables with more than 1,000 (default: 1)")] = None  # fmt: skip
     builtin: Annotated[list[str] | None, typer.Option("--builtin", "-b", metavar="NAME[@W]", help="pgbench: run a built-in script, with weight W; repeatable")] = None  # fmt: skip
     file: Annotated[list[str] | None, typer.Option("--file", "-f", metavar="FILE[@W]", help="pgbench: run the script in FILE, with weight W; repeatable")] = None  # fmt: skip
     connections: Annotated[int | None, typer.Option("--connections", "-c", metavar="N", min=1, max=10_000, help="Number of sessions (default: 8, or the experiment's)")] = None  # fmt: skip

@@ -16,6 +16,7 @@ from pgdrag.cli.options import LONGEST_BUDGET_S, StudyOptions, duration_of
 from pgdrag.cli.place import refuse_unwritable, stderr
 from pgdrag.cli.plan import difference_lines, print_plan, trials_words
 from pgdrag.cli.running import Runner, begin_and_report, open_runner, planned
+from pgdrag.english import listed
 from pgdrag.errors import EXIT_DONE, UsageError
 from pgdrag.existing.datasets import require_kinds, size_there
 from pgdrag.existing.runner import ExistingTrialRunner
@@ -31,7 +32,7 @@ from pgdrag.model import Host, Study, Treatment
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.program import Program
 from pgdrag.servers.settings import SettingsCatalog
-from pgdrag.workloads import all_workloads
+from pgdrag.workloads import Workload, all_workloads
 from pgdrag.workloads.scripts import builtin_script, file_script
 from pgdrag.wrong_values import wanted
 
@@ -40,6 +41,7 @@ LONG_S = 3600.0
 BUDGET_FACTOR = 4  # of the measured window, unless --window-budget is given
 DEFAULT_LOAD = LoadProfile(connections=8, warm_up_s=5.0, measure_s=15.0, budget_s=60.0)
 DEFAULT_WORKLOAD = "tpcc"
+_SCRIPT_OPTIONS = ("builtin", "file")
 
 
 @dataclass(frozen=True)
@@ -241,8 +243,9 @@ def _of_dataset_there(options: StudyOptions, runner: ExistingTrialRunner) -> Stu
     if kind is None and not _given(options):
         there = require_kinds(server)
         kind = DEFAULT_WORKLOAD if DEFAULT_WORKLOAD in there else there[0]
-    options = replace(options, workload=kind or _kind_of(options))
-    found = kinds[str(options.workload)]
+    kind = kind or _kind_of(options)
+    options = replace(options, workload=options.workload or kind)
+    found = kinds[kind]
     size = found.dataset_size
     if size is None or getattr(options, size.option, None) is not None:
         return options
@@ -289,9 +292,11 @@ def conditions(options: StudyOptions, arms: Sequence[Arm], *, is_loaded: bool = 
 def _workload(options: StudyOptions) -> tuple[str, dict[str, object]]:
     known, given, kind = all_workloads(), _given(options), _kind_of(options)
     for option, parameter in sorted(given.items()):
-        if parameter not in known[kind].model_fields:
+        if not _takes(known[kind], option, parameter):
             raise UsageError(f"--{option.replace('_', '-')} does not apply to workload {kind}")
     parameters: dict[str, object] = {}
+    if options.workload is not None and options.workload != kind:
+        parameters["file"] = options.workload
     size = known[kind].dataset_size
     if size is not None:
         value = getattr(options, size.option, None)
@@ -313,14 +318,31 @@ def _given(options: StudyOptions) -> dict[str, str]:
 
 def _kind_of(options: StudyOptions) -> str:
     """Return the workload that options name, or that has the parameters that they set."""
-    known, given = all_workloads(), set(_given(options).values())
-    kinds = (x for x in (DEFAULT_WORKLOAD, *known) if given <= known[x].model_fields.keys())
-    kind = options.workload or next(kinds, DEFAULT_WORKLOAD)
-    if kind not in known:
-        raise UsageError(
-            f'there is no workload "{kind}"', hint=f"Workloads: {', '.join(sorted(known))}."
+    known, given = all_workloads(), _given(options)
+    name = options.workload
+    if name is None:
+        kinds = (
+            x
+            for x in (DEFAULT_WORKLOAD, *known)
+            if all(_takes(known[x], option, parameter) for option, parameter in given.items())
         )
-    return kind
+        return next(kinds, DEFAULT_WORKLOAD)
+    if name in known:
+        return name
+    suffixes = {kind.file_suffix: x for x, kind in known.items() if kind.file_suffix}
+    if Path(name).suffix in suffixes:
+        return suffixes[Path(name).suffix]
+    files = f", or a file: {listed([f'NAME{x}' for x in suffixes], 'or')}" if suffixes else ""
+    raise UsageError(
+        f'there is no workload "{name}"', hint=f"Workloads: {', '.join(sorted(known))}{files}."
+    )
+
+
+def _takes(kind: type[Workload], option: str, parameter: str) -> bool:
+    """Whether an option sets a parameter of this workload; several have a "scale", each with its own option."""
+    size = kind.dataset_size
+    is_own = size is not None and (option, parameter) == (size.option, size.parameter)
+    return is_own or (option in _SCRIPT_OPTIONS and parameter in kind.model_fields)
 
 
 def _parameters() -> dict[str, str]:
@@ -328,8 +350,7 @@ def _parameters() -> dict[str, str]:
     sizes = [kind.dataset_size for kind in all_workloads().values()]
     return {
         **{size.option: size.parameter for size in sizes if size is not None},
-        "builtin": "scripts",
-        "file": "scripts",
+        **dict.fromkeys(_SCRIPT_OPTIONS, "scripts"),
     }
 
 

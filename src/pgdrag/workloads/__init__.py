@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -90,9 +90,9 @@ class DatasetSize:
     """
 
     parameter: str
-    describe: Callable[[int], str]
+    describe: Callable[[Any], str]
     option: str
-    start: int | None = None
+    start: float | None = None
     counted: str = ""
 
 
@@ -104,6 +104,8 @@ class Workload(BaseModel, ABC):
     name: ClassVar[str]
     summary: ClassVar[str]  # one line for `pgdrag list`
     dataset_size: ClassVar[DatasetSize | None] = None
+    # Of a file that stands for the workload on the command line: it becomes the parameter "file".
+    file_suffix: ClassVar[str] = ""
     # The tables of its dataset, where all of its kind have the same.
     tables: ClassVar[tuple[str, ...]] = ()
     # Parameters in which the scales of one experiment cannot differ: their numbers mean another thing.

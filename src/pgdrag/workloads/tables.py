@@ -25,7 +25,7 @@ def run_setup(sql: str, target: Target) -> None:
     import psycopg
 
     try:
-        with _connected(target, "pgdrag setup") as connection:
+        with connected(target, "pgdrag setup") as connection:
             # Without parameters a text may hold several statements; they are one transaction.
             connection.execute(sql.encode())
     except psycopg.Error as error:
@@ -69,7 +69,7 @@ def look_up(queries: Sequence[str], target: Target, *, timeout_s: float) -> tupl
 
     found = []
     try:
-        with _connected(target, "pgdrag check") as connection:
+        with connected(target, "pgdrag check") as connection:
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             connection.read_only = True
             connection.execute(f"SET LOCAL statement_timeout = {round(1000 * timeout_s)}".encode())
@@ -83,7 +83,12 @@ def look_up(queries: Sequence[str], target: Target, *, timeout_s: float) -> tupl
     return tuple(found)
 
 
-def _connected(target: Target, purpose: str) -> psycopg.Connection:
+def connected(target: Target, purpose: str, *, autocommit: bool = False) -> psycopg.Connection:
+    """Return a session there; `purpose` is its name in pg_stat_activity.
+
+    Raises:
+        psycopg.OperationalError: the server cannot be reached.
+    """
     import psycopg
 
     return psycopg.connect(
@@ -93,4 +98,5 @@ def _connected(target: Target, purpose: str) -> psycopg.Connection:
         dbname=target.database,
         password=target.password,
         application_name=purpose,
+        autocommit=autocommit,
     )

@@ -1,0 +1,73 @@
+"""How many rows has each table of a data twin, and how many bytes does all of it take?
+
+The rule of scale: a table of up to 1,000 rows is as large as in the original, whatever the scale: those are tables of
+codes, branches, warehouses. All others have their rows times the scale, and never fewer than 1,000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pgdrag.twins.model import Relation, Setting, Twin
+
+SMALLEST_SCALED_ROWS = 1000
+_EMPTY_CLUSTER_BYTES = 60_000_000
+_SCALED_SETTINGS = (
+    *("shared_buffers", "effective_cache_size"),
+    # Sizes of tables from which on they are read in parallel.
+    *("min_parallel_table_scan_size", "min_parallel_index_scan_size"),
+)
+
+
+def rows_of(relation: Relation) -> int:
+    """Return how many rows a table of the original has."""
+    if relation.live_rows:
+        return relation.live_rows
+    if relation.tuples <= 0:
+        return 0
+    if relation.bytes is None or not relation.pages:
+        return round(relation.tuples)
+    # As the planner counts: what ANALYZE saw, in as many pages as there are now.
+    return round(relation.tuples)
+
+
+def scaled_rows(rows: int, scale: float) -> int:
+    """Return how many rows a table of so many has at a scale."""
+    return rows if rows <= SMALLEST_SCALED_ROWS else max(round(rows * scale), SMALLEST_SCALED_ROWS)
+
+
+def table_scale(relation: Relation, scale: float) -> float:
+    """Return what share of a table's rows a data twin has."""
+    rows = rows_of(relation)
+    return scaled_rows(rows, scale) / rows if rows else 1.0
+
+
+def data_twin_bytes(twin: Twin, scale: float) -> int:
+    """Return about how many bytes a data twin takes on disk, an empty cluster included."""
+    shares = {
+        (one.schema, one.name): table_scale(one, scale) for one in twin.relations if not one.table
+    }
+    found = float(_EMPTY_CLUSTER_BYTES)
+    for one in twin.relations:
+        share = shares.get((one.schema, one.table or one.name), scale)
+        size = one.pages * twin.source.block_bytes if one.bytes is None else one.bytes
+        found += share * (size + (one.toast_bytes or 0))
+    return round(found)
+
+
+def scaled_settings(settings: Iterable[Setting], scale: float) -> dict[str, str]:
+    """Return settings in bytes that must shrink with the data, for the same share of it to fit in caches.
+
+    Args:
+        settings: of the original, as a twin has them; those at their default are not among them.
+
+    Returns:
+        By name, with a unit: {"shared_buffers": "12800kB"}. Memory of one operation (work_mem) stays: a call sees as
+        many rows as in the original. So do settings for WAL: a second of the load writes as much of it.
+    """
+    found = {}
+    for one in settings:
+        if one.name in _SCALED_SETTINGS and one.value is not None and one.unit.endswith("kB"):
+            kb = int(one.value) * int(one.unit.removesuffix("kB") or 1)
+            found[one.name] = f"{max(round(kb * scale), 128)}kB"
+    return found
