@@ -40,10 +40,14 @@ class Reduction:
         return response.kernels.space.only(self.kept, order[:enough])
 
     def judge(self, fewer: Point, response: Response, feasible: Feasible, keep: float) -> None:
-        """Take what a trial of a candidate showed."""
+        """Take what a trial of a candidate showed.
+
+        That few commits say little of a large loss does not excuse it: only the noise between trials does.
+        """
         gain, _ = response.gain(self.whole)
         more, sd = response.gain(fewer, self.whole)
-        if fewer in feasible.failed or more + (1 - keep) * gain < -_CONFIDENT * sd:
+        excused = _CONFIDENT * min(sd, response.noise)
+        if fewer in feasible.failed or more + (1 - keep) * gain < -excused:
             self.lost = max(self.lost, len(response.kernels.space.changed(fewer)))
         else:
             self.kept = fewer

@@ -41,13 +41,20 @@ def answer(found: SearchFinding) -> str:
         text += f" Against {rival.name}: {gain_words(found, rival.beaten_by)}."
     for few in found.fewest:
         words = f"{_changes_words(few.lines)} alone: {gain_words(found, few.over_rival)} than {few.rival}"
-        text += f" With {words}" + ("." if few.over_rival.low > 1 else ", which proves nothing.")
+        text += f" With {words}{_enough(few.over_rival)}."
     if not found.proved.excludes_one:
         text += " That is no significant difference."
     if kept := [one for one in found.limits if one.is_kept]:
         needs = listed([f"{one.label} {one.highest} of {one.limit} at most" for one in kept])
         text += f" Within the limits: {needs}."
     return " ".join((text, *_front_words(found)))
+
+
+def _enough(gain: Interval) -> str:
+    """Return what a gain over a rival means for those changes alone."""
+    if gain.low > 1:
+        return ""
+    return ", which is not enough" if gain.high < 1 else ", no significant difference"
 
 
 def proof_words(found: SearchFinding) -> str:

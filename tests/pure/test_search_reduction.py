@@ -1,0 +1,46 @@
+"""Fewer changes are kept only where a trial bears them out."""
+
+import math
+
+import pytest
+
+from pgdrag.designs.search.feasible import Feasible
+from pgdrag.designs.search.parameters import Dimension
+from pgdrag.designs.search.reduction import Reduction
+from pgdrag.designs.search.response import Kernels, Tried, respond
+from pgdrag.designs.search.space import Space
+from pgdrag.model import Treatment
+
+BOTH, ONE = (1, 1), (1, 0)
+SPACE = Space(
+    tuple(Dimension(name=name, values=("off", "on"), start="off") for name in ("cache", "index")),
+    Treatment("baseline"),
+)
+
+
+def kept_after(log_gain_of_both, log_gain_of_one, variance):
+    """Return what a reduction keeps once half of the changes were tried; variances are of few commits."""
+    tried = [
+        Tried(SPACE.start, 0.0, 1e-4, 1),
+        Tried(BOTH, log_gain_of_both, variance, 1),
+        Tried(SPACE.start, 0.0, 1e-4, 2),
+        Tried(BOTH, log_gain_of_both, variance, 2),
+        Tried(ONE, log_gain_of_one, variance, 2),
+    ]
+    reduction = Reduction(whole=BOTH, kept=BOTH)
+    reduction.judge(ONE, respond(Kernels(SPACE), tried), Feasible(SPACE), 0.95)
+    return reduction.kept
+
+
+@pytest.mark.parametrize("variance", [0.001, 0.1, 0.5])
+def test_a_loss_is_not_excused_by_few_commits(variance):
+    assert kept_after(10.0, 8.4, variance) == BOTH
+
+
+@pytest.mark.parametrize("variance", [0.001, 0.1, 0.5])
+def test_what_brings_nothing_is_left_out(variance):
+    assert kept_after(10.0, 10.0, variance) == ONE
+
+
+def test_a_hundredth_less_is_within_the_noise():
+    assert kept_after(0.3, 0.3 + math.log(0.99), 0.001) == ONE
