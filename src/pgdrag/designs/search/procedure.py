@@ -311,7 +311,10 @@ class Procedure:
             for aim, one in reductions.items():
                 one.judge(fewer[aim], self.response(aim), self.feasible, keep)
         for sought in self.sought:
-            sought.found = reductions[sought.aim].kept
+            kept = reductions[sought.aim].kept
+            # All those trials may have shown that the best by then was so by luck.
+            gain, _ = self.response(sought.aim).gain(kept)
+            sought.found = kept if gain > 0 else self.space.start
 
     def _fewest_that_beat(self) -> dict[str, Point]:
         main, found = self.main, {}
