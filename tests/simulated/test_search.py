@@ -235,3 +235,17 @@ def test_the_fewest_changes_that_beat_a_rival_are_proved_beside_it():
     assert few.over_rival.low > 1
     assert "alone: " in found.answer
     assert {one.name for one in found.rivals} == {"advice", "rules of thumb"}
+
+
+def test_a_run_that_another_processor_chose_reads_the_same():
+    run = run_blocks(study(), Surface(Truth(noise=0.02), seed=1))
+    other = run.study.design_parameters.model_copy(update={"seed": 99})
+    there = find(run).found
+    here = find(replace(run, study=replace(run.study, design_parameters=other))).found
+    assert (here.proved, here.rivals, here.found.settings) == (
+        there.proved,
+        there.rivals,
+        there.found.settings,
+    )
+    assert here.claimed.center == pytest.approx(there.claimed.center, rel=0.03)
+    assert len(here.course) == len(there.course)

@@ -155,7 +155,15 @@ class Search(Design):
         """Return what is known so far."""
         self.ask()
         in_order = sorted(run.results, key=lambda result: result.trial.number)
-        self.procedure.adopt(self.observed(in_order[len(self.procedure.history) :]))
+        rest = in_order[len(self.procedure.history) :]
+        if self.procedure.main.found is None:
+            proof = [
+                (x.trial.treatment.name, self._point(x.trial)) for x in rest if not x.trial.is_brief
+            ]
+            named = {name: point for name, point in proof if not isinstance(point, str)}
+            self.procedure.follow(self.observed(rest), named)
+        else:
+            self.procedure.adopt(self.observed(rest))
         times_s = tuple(accumulate(result.took_s for result in in_order))
         found = self.procedure.main.found
         of_found = [

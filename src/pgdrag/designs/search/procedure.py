@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import groupby
 
 import numpy as np
 
@@ -110,10 +111,32 @@ class Procedure:
     def tell(self, observed: Sequence[Observed]) -> None:
         """Take all trials of the block asked for last."""
         self.adopt(observed)
+        self._note_course(observed)
+        self.request = next(self._steps, None)
+
+    def follow(self, observed: Sequence[Observed], named: Mapping[str, Point]) -> None:
+        """Take all that is left of a run whose later trials another pgdrag or another processor chose.
+
+        Args:
+            named: the points of its proof, by the names that they had.
+        """
+        for _, block in groupby(observed, key=lambda one: one.block):
+            trials = list(block)
+            self.adopt(trials)
+            self._note_course(trials)
+        if not named or not self.has_worked:
+            return
+        for one in self.sought:
+            one.found = named.get(_name_of_found(one.aim), self.space.start)
+            one.claim = self._judged(one.found, one.aim)
+        fewest = {rival: _name_of_fewest(rival) for rival in self.rivals}
+        self.fewest = {rival: named[name] for rival, name in fewest.items() if name in named}
+        self.stage = Stage.PROVING
+
+    def _note_course(self, observed: Sequence[Observed]) -> None:
         if self.has_worked and any(one.is_brief for one in observed):
             for one in self.sought:
                 one.course.append(self.best(one.aim))
-        self.request = next(self._steps, None)
 
     def adopt(self, observed: Sequence[Observed]) -> None:
         """Take trials of a block that is not complete: they count, and decide nothing."""
@@ -186,20 +209,18 @@ class Procedure:
 
     def names(self) -> dict[Point, str]:
         """Return the points that have a name of their own."""
-        names = {point: f"fewest that beat {rival}" for rival, point in self.fewest.items()}
+        names = {point: _name_of_fewest(rival) for rival, point in self.fewest.items()}
         names[self.space.rule] = "rules of thumb"
         for one in reversed(self.sought):
-            suffix = f" for {one.aim.name}" if one.aim.name else ""
             if one.winner is not None:
-                names[one.winner] = f"winner{suffix}"
+                names[one.winner] = f"winner{_of_aim(one.aim)}"
         if self.main.found is not None:
             for at in self.lines() if self.stage is Stage.WEIGHING else ():
                 name = self.space.dimensions[at].name
                 names[self.without(self.main.found, at)] = f"found without {name}"
         for one in reversed(self.sought):
-            suffix = f" for {one.aim.name}" if one.aim.name else ""
             if one.found is not None:
-                names[one.found] = f"found{suffix}"
+                names[one.found] = _name_of_found(one.aim)
         return names
 
     def without(self, point: Point, at: int) -> Point:
@@ -351,6 +372,18 @@ class Procedure:
             for one, value in zip(brief, values, strict=True)
             if not isinstance(one.point, str)
         ]
+
+
+def _of_aim(aim: Aim) -> str:
+    return f" for {aim.name}" if aim.name else ""
+
+
+def _name_of_found(aim: Aim) -> str:
+    return f"found{_of_aim(aim)}"
+
+
+def _name_of_fewest(rival: str) -> str:
+    return f"fewest that beat {rival}"
 
 
 def _tells(one: Observed) -> bool:
