@@ -11,6 +11,7 @@
 #   make torture   kill experiments that change the operating system, ROUNDS times (20), as root: a quarter of an hour
 #   make doctor    see whether pgdrag doctor names what was done to a server: a quarter of an hour
 #   make plans     see whether the plans of a twin without rows are those of the original: five minutes
+#   make twins     see whether a twin answers as its original does, on five databases: an hour and a half; goes on where it was
 #   make aa        compare a server with itself, twenty times: half an hour
 #   make lint      formatters, linters, type checker, layers
 #   make docs      write again what is generated in docs/reference
@@ -23,7 +24,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*.egg-info/*' | sed 's/ /\\ /g')
 
-.PHONY: claims studies run test test-contained bench simulate doctor plans aa torture kills existing lint format docs clean update-goldens
+.PHONY: claims studies run test test-contained bench simulate doctor plans twins aa torture kills existing lint format docs clean update-goldens
 
 run: $(VENV)/installed
 	$(BIN)/pgdrag run slow-42k --scale demo
@@ -67,6 +68,10 @@ doctor: $(VENV)/installed
 # Options go into PLANS, as in: make plans PLANS='--only shop --postgres 15'
 plans: $(VENV)/installed
 	$(BIN)/python -m benchmarks.plan_fidelity $(PLANS)
+
+# Options go into TWINS, as in: make twins TWINS='--only pgbench --configurations 4'
+twins: $(VENV)/installed
+	$(BIN)/python -m benchmarks.twins $(TWINS)
 
 # Options go into AA, as in: make aa AA='--runs 5 --max-pairs 8 -- --warehouses 2'
 aa: $(VENV)/installed

@@ -107,6 +107,7 @@ def run_trial(trial: Trial, bench: Provision, listen: Listener = ignore) -> Resu
     evidence, checked = Evidence(), _Checked()
     try:
         with bench.cluster(trial, log) as provided:
+            log.warnings.extend(_doubts(workload, provided.snapshot.check))
             problems = bench.check(trial.treatment.levels, trial.workload)
             treatment = AppliedTreatment(trial, provided.cluster, here, problems, log)
             try:
@@ -157,6 +158,13 @@ def run_trial(trial: Trial, bench: Provision, listen: Listener = ignore) -> Resu
             (evidence.recordings, treatment.recordings if treatment else Recordings())
         ),
     )
+
+
+def _doubts(workload: Workload, check: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return what a check of the dataset warns of; without one, what its workload warns of then."""
+    if check is None:
+        return (workload.unchecked,) if workload.unchecked else ()
+    return check
 
 
 def _driving(

@@ -1,4 +1,4 @@
-"""`pgdrag capture twin` and `pgdrag twin show`: a server's schema, statistics and workload without its data."""
+"""`pgdrag capture twin`, `pgdrag twin show` and `pgdrag twin check`: a server's schema, statistics and workload without its data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgdrag.cli.horizon import capture_app
-from pgdrag.cli.options import Dsn, Json, command_group, duration_of
+from pgdrag.cli.options import Dsn, Json, Postgres, command_group, duration_of
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 LEAST_S, LONGEST_S = 1.0, 7 * 86_400.0
 _SHOWN_LEAKS = 20
 
-app = command_group("Show what is in a twin, and search it for values of the original.")
+app = command_group(
+    "Show what is in a twin, search it for values of the original, and check how far it is like it."
+)
 
 
 @capture_app.command("twin")
@@ -183,6 +185,92 @@ def show(
     for line in _scan_lines(found):
         console.print(line, soft_wrap=True)
     return EXIT_FAILED_CHECK if found.leaks else EXIT_DONE
+
+
+@app.command("check")
+def check(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Twin that pgdrag capture twin wrote")
+    ],
+    scale: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE",
+            min=0.001,
+            max=1,
+            help="Share of the rows of tables with more than 1,000",
+        ),
+    ] = 1.0,
+    for_: Annotated[
+        str, typer.Option("--for", metavar="TIME", help="How long to watch its load: 30s, 5min")
+    ] = "30s",
+    connections: Annotated[
+        int | None,
+        typer.Option(
+            "--connections",
+            "-c",
+            metavar="N",
+            min=1,
+            max=10_000,
+            help="Number of sessions (default: those that were at work in the original)",
+        ),
+    ] = None,
+    postgres: Postgres = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the whole as HTML to FILE"),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Check how far a twin's data and load are like the original.
+
+    Makes the twin's data on a throw-away server with the original's settings, drives its load there, captures that, and
+    compares each statement with the original: its share of the calls, rows, blocks, WAL and temporary bytes per call, and the
+    form of its plan. Runs with this twin at this scale carry what is not alike as warnings.
+
+    Exit status: 0 faithful, or but for some statements, 1 not faithful, 2 misuse or error.
+    """
+    from pgdrag.cli.place import (
+        measuring,
+        open_scratch,
+        refuse_unwritable,
+        stderr,
+        stdout,
+        write_named,
+    )
+    from pgdrag.cli.plain_output import print_document
+    from pgdrag.cli.progress import showing_progress
+    from pgdrag.provision import Provision
+    from pgdrag.report.terminal import print_blocks
+    from pgdrag.report.twin_check_page import check_blocks, render_check_html, render_check_json
+    from pgdrag.servers.binaries import find_binaries
+    from pgdrag.twin_check import CheckedTwin, check_twin, sessions_of
+    from pgdrag.twins import read_twin
+    from pgdrag.twins.fidelity import Verdict
+    from pgdrag.workloads.twin import TwinWorkload
+
+    for_s = duration_of(for_, "--for", least_s=5.0, most_s=86_400.0)
+    refuse_unwritable(html)
+    twin = read_twin(file)
+    workload = TwinWorkload(file=str(file), scale=scale)
+    bench = Provision.open(open_scratch(), find_binaries(postgres))
+    talk = stderr()
+    with measuring(None), showing_progress(talk) as listen:
+        found = check_twin(
+            CheckedTwin(twin, workload, scale, file.name),
+            bench,
+            for_s=for_s,
+            sessions=connections or sessions_of(twin),
+            listen=listen,
+        )
+    if html is not None:
+        write_named(html, render_check_html(found))
+        talk.print(f"Report: {html}", soft_wrap=True)
+    if json:
+        print_document(render_check_json(found))
+    else:
+        print_blocks(check_blocks(found), stdout())
+    return EXIT_FAILED_CHECK if found.fidelity.verdict is Verdict.NOT else EXIT_DONE
 
 
 def _scanned(twin: Twin, dsn: str, rows: int) -> Scan:

@@ -11,7 +11,7 @@ import fcntl
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,11 @@ from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.copying import Copied, copy_data_directory, flush_file_system
 from pgdrag.servers.manifest import Manifest
-from pgdrag.servers.scratch import HALF_MADE_PREFIX, Scratch, storage_errors
+from pgdrag.servers.scratch import HALF_MADE_PREFIX, Scratch, storage_errors, write_whole
 
 _KEY = re.compile(rf"(?!{HALF_MADE_PREFIX})[A-Za-z0-9][A-Za-z0-9._-]{{0,127}}")
 _DESCRIPTION = "snapshot.json"
+_CHECK = "check.json"
 _LOCK = "lock"
 _FORMAT = 1
 _CONTROLDATA_TIMEOUT_S = 30.0
@@ -64,6 +65,15 @@ class Snapshot:
     describe: Mapping[str, Any]
     load_s: float | None = None
     manifest: Manifest = field(default_factory=lambda: Manifest({}))
+
+    @property
+    def check(self) -> tuple[str, ...] | None:
+        """What a check of the dataset warns of; None: nobody has checked it."""
+        try:
+            found = json.loads((self.directory / _CHECK).read_text(encoding="utf-8"))
+            return tuple(map(str, found["warnings"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
 
     def restore(self, scratch: Scratch, binaries: Binaries) -> Restored:
         """Copy it into a new cluster, configured with nothing but the observation channel.
@@ -186,7 +196,7 @@ class SnapshotStore:
             return kept
         with locked(snapshot.directory / _LOCK, fcntl.LOCK_SH):
             source = snapshot.directory / "data"
-            return self._keep(
+            adopted = self._keep(
                 snapshot.key,
                 source,
                 snapshot.major,
@@ -194,6 +204,18 @@ class SnapshotStore:
                 snapshot.load_s,
                 accept=snapshot.refuse_damaged,
             )
+        if snapshot.check is not None:
+            self.keep_check(snapshot.key, snapshot.check)
+        return adopted
+
+    def keep_check(self, key: str, warnings: Sequence[str]) -> None:
+        """Keep what a check of a dataset warns of, for the trials that use it.
+
+        Raises:
+            StorageError: the disk is full.
+        """
+        with storage_errors("keep the check of a dataset", self.scratch.snapshots):
+            write_whole(self._directory(key) / _CHECK, json.dumps({"warnings": list(warnings)}))
 
     def list(self) -> list[Snapshot]:
         """All finished snapshots, by key."""

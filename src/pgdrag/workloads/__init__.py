@@ -129,6 +129,11 @@ class Workload(BaseModel, ABC):
         return True
 
     @property
+    def unchecked(self) -> str:
+        """What trials warn of while nobody has checked the dataset against what it stands for; "": it stands for itself."""
+        return ""
+
+    @property
     def uses_dataset(self) -> bool:
         """Whether its transactions need the tables that `populate` makes; else they have tables of their own."""
         return True

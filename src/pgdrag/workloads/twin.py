@@ -114,6 +114,13 @@ class TwinWorkload(Workload):
         """The types of transactions of its load."""
         return transactions(self.twin)
 
+    @property
+    def unchecked(self) -> str:
+        """That nobody knows yet how far it is like the original."""
+        scale = f" --scale {self.scale:g}" if self.scale != 1 else ""
+        check = f"pgdrag twin check {Path(self.file).name}{scale}"
+        return f"nobody has checked how far this twin is like its original; run: {check}"
+
     def dataset(self) -> Mapping[str, object]:
         """Return the file's digest, the scale, and the versions of what makes rows and load."""
         return {

@@ -1,0 +1,1 @@
+"""Does a twin answer as its original does? `python -m benchmarks.twins`."""

@@ -1,0 +1,226 @@
+"""How far is a twin like its original? Its data on a throw-away server, its load there, captured as the original was.
+
+What is found stays with the data: trials that use it carry the warnings.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdrag.capture.twin import TwinCapture
+from pgdrag.data_twin.sizes import scaled_settings, table_scale
+from pgdrag.driver.connection_string import reach
+from pgdrag.driver.process import Driver
+from pgdrag.errors import DriverError, ServerDidNotStart, TwinError
+from pgdrag.experiment.applicable import applicable
+from pgdrag.experiment.formats import Configuration, Given, Place
+from pgdrag.model.events import Listener, PhaseStarted
+from pgdrag.model.load import LoadProfile
+from pgdrag.model.recordings import Plan
+from pgdrag.planning.explaining import GENERIC_SINCE, PlanningSession
+from pgdrag.planning.plan_twin import running_plan_twin
+from pgdrag.provision import Provision
+from pgdrag.servers.binaries import executable_binaries
+from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.datasets import let_in, target_for
+from pgdrag.servers.settings import SettingsCatalog
+from pgdrag.servers.snapshot import SnapshotStore
+from pgdrag.twins.ddl import quoted
+from pgdrag.twins.fidelity import TwinCheck, fidelity
+from pgdrag.twins.model import Twin
+from pgdrag.workloads import Driving, Workload
+
+WARM_UP_S = 10.0
+_SLACK_S = 120.0  # for which the load goes on beyond the window: the capture reads catalogs before and after it
+_SEED = 1
+_STATEMENTS = {"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.max": "5000"}
+
+Plans = dict[int, tuple[Plan | None, Plan | None]]
+
+
+@dataclass(frozen=True)
+class CheckedTwin:
+    """What is to be checked.
+
+    Attributes:
+        workload: makes the data, and drives the load.
+        scale: the data's.
+        name: of the file.
+    """
+
+    twin: Twin
+    workload: Workload
+    scale: float
+    name: str
+
+
+def check_twin(
+    checked: CheckedTwin,
+    bench: Provision,
+    *,
+    for_s: float,
+    sessions: int,
+    settings: Mapping[str, str] | None = None,
+    warm_up_s: float = WARM_UP_S,
+    listen: Listener,
+) -> TwinCheck:
+    """Drive a twin's load on its data for a time, and compare each statement with the original.
+
+    Args:
+        bench: where its server is made; the data are made there, unless they are there.
+        sessions: of the load.
+        settings: of the server; None: the original's, as far as this machine can have them, with caches at the scale.
+
+    Raises:
+        TwinError: it has no statement to compare.
+        DriverError: the data cannot be made, or the load not driven.
+        ServerDidNotStart: the server does not start with these settings.
+    """
+    twin = checked.twin
+    if not twin.workload.statements:
+        raise TwinError(
+            "the twin has no statement to compare",
+            path=checked.name,
+            hint="Capture it again while statements run, with pg_stat_statements in the database.",
+        )
+    snapshot = bench.snapshot(checked.workload, listen)
+    notes: list[str] = []
+    if settings is None:
+        settings, notes = _settings(twin, checked.scale, bench.here.settings)
+    listen(PhaseStarted("restore"))
+    binaries = executable_binaries(bench.binaries, bench.scratch)
+    with snapshot.restore(bench.scratch, binaries).cluster as cluster:
+        let_in(checked.workload, cluster)
+        notes += _start(cluster, settings)
+        listen(PhaseStarted("plan the statements"))
+        plans = _plans(twin, cluster, bench)
+        load = LoadProfile(sessions, warm_up_s, for_s + _SLACK_S, for_s + _SLACK_S)
+        there = captured_under_load(
+            checked.workload, cluster, bench.driver, load, for_s=for_s, listen=listen
+        )
+    found = fidelity(
+        twin, there, table_scale=lambda x: table_scale(x, checked.scale), plans=plans
+    )  # fmt: skip
+    SnapshotStore(bench.scratch).keep_check(snapshot.key, found.warnings)
+    return TwinCheck(
+        twin=checked.name,
+        captured_on=twin.captured_on,
+        source_version=twin.source.version,
+        server_version=bench.binaries.version,
+        scale=checked.scale,
+        for_s=there.workload.window_s,
+        fidelity=found,
+        notes=tuple(notes),
+    )
+
+
+def sessions_of(twin: Twin) -> int:
+    """Return how many sessions the load of a twin has: as many as were seen at work at once, if not idle."""
+    activity = twin.activity
+    return max(1, round(activity.active + activity.idle_in_transaction), min(activity.most_active, 64))  # fmt: skip
+
+
+def _settings(
+    twin: Twin, scale: float, catalog: SettingsCatalog
+) -> tuple[dict[str, str], list[str]]:
+    """Return the original's settings that a server here can have, and a clause on each that it cannot."""
+    place = Path()
+    given = tuple(
+        Given(one.name, one.value, Place(place, at))
+        for at, one in enumerate(twin.source.settings, start=1)
+        if one.value is not None
+    )
+    kept, skipped = applicable(Configuration("twin", given, is_exported=True), catalog)
+    found = {x.name: x.value for x in kept} | scaled_settings(twin.source.settings, scale)
+    return found, [f"setting {x.name}: {x.why}" for x in skipped]
+
+
+def _start(cluster: Cluster, settings: Mapping[str, str]) -> Iterator[str]:
+    """Start it with these settings, or else with the memory's alone; yield what that means."""
+    loaded = {*settings.get("shared_preload_libraries", "").replace('"', "").split(",")} - {""}
+    libraries = sorted({x.strip() for x in loaded} | {"pg_stat_statements"})
+    wanted = {**settings, **_STATEMENTS, "shared_preload_libraries": ", ".join(libraries)}
+    cluster.configure(wanted)
+    try:
+        cluster.start()
+    except ServerDidNotStart as error:
+        few: dict[str, str] = {
+            x: wanted[x] for x in ("shared_buffers", "effective_cache_size") if x in wanted
+        }
+        cluster.configure({**few, **_STATEMENTS})
+        cluster.start()
+        yield f"the server does not start with the original's settings: {error.message}"
+    with cluster.connect(application_name="pgdrag twin check") as connection:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public")
+
+
+def _plans(twin: Twin, cluster: Cluster, bench: Provision) -> Plans:
+    """Return each statement's plan by the original's statistics, and on the data twin; None where there is none."""
+    statements = [x for x in twin.workload.statements if x.is_plannable]
+    is_generic = bench.binaries.version_num >= GENERIC_SINCE
+    settings = {
+        "search_path": ", ".join(map(quoted, dict.fromkeys(("public", *twin.schema.schemas))))
+    }
+    found: Plans = {}
+    with (
+        running_plan_twin(twin, bench.binaries, bench.scratch) as plan_twin,
+        plan_twin.session(is_generic=is_generic) as before,
+        cluster.connect(application_name="pgdrag twin check", role=cluster.load_role) as connection,
+    ):
+        after = PlanningSession(connection, is_generic=is_generic)
+        # Those of the data twin's server: what ALTER ROLE set in the original is not there.
+        own = {
+            str(name): str(value)
+            for name, value in connection.execute(
+                "SELECT name, setting FROM pg_catalog.pg_settings WHERE source = 'configuration file'"
+            )
+        }
+        for_both = {x: own[x] for x in own.keys() & after.settings} | settings
+        for one in statements:
+            plans = before.plan(one, for_both), after.plan(one, for_both)
+            found[one.number] = tuple(None if isinstance(x, str) else x for x in plans)  # type: ignore[assignment]
+    return found
+
+
+def captured_under_load(
+    workload: Workload,
+    cluster: Cluster,
+    driver: Driver,
+    load: LoadProfile,
+    *,
+    for_s: float,
+    role: str = Cluster.superuser,
+    listen: Listener,
+) -> Twin:
+    """Return a capture of a server while a workload's load runs there.
+
+    Args:
+        load: goes on for longer than the capture.
+        role: that captures.
+
+    Raises:
+        DriverError: the load ended early.
+    """
+    listen(PhaseStarted("warm up", load.warm_up_s))
+    target = target_for(workload, cluster)
+    with workload.driving(driver, target, load, seed=_SEED, listen=lambda _: None) as driving:
+        driving.warm_up()
+        early: list[Exception] = []
+        thread = threading.Thread(target=_measure, args=(driving, early), daemon=True)
+        thread.start()
+        listen(PhaseStarted("watch the load", for_s))
+        found = TwinCapture(reach(cluster.conninfo(role=role))).run(for_s)
+        if early:
+            raise early[0]
+    return found
+
+
+def _measure(driving: Driving, early: list[Exception]) -> None:
+    """Drive the load; whoever ends it in the middle closes what this reads from."""
+    try:
+        driving.measure()
+    except (DriverError, OSError, ValueError) as error:
+        early.append(error)

@@ -1,0 +1,118 @@
+"""How far a data twin is like its original, from two captures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pgdrag.twins.fidelity import Verdict, fidelity, statement_key
+from pgdrag.twins.model import Relation
+from tests.twin_statements import ORIGINAL, READ, WRITE, called, twin_of
+
+
+def test_a_twin_that_does_the_same_in_another_time_is_faithful() -> None:
+    found = fidelity(
+        ORIGINAL,
+        twin_of(
+            called(WRITE, calls=50, exec_s=2.0, shared_hit=9, shared_read=1, wal_bytes=210),
+            called(READ, calls=50, exec_s=7.0, shared_hit=4),
+        ),
+    )
+    assert found.verdict is Verdict.FAITHFUL
+    assert not found.warnings
+    assert found.mix_distance == 0
+    assert [x.number for x in found.statements] == [1, 2]
+    assert "statements that take 100 %" in found.sentence
+
+
+def test_a_statement_that_writes_more_is_named_in_the_warning() -> None:
+    found = fidelity(
+        ORIGINAL,
+        twin_of(
+            called(WRITE, calls=50, shared_hit=10, wal_bytes=400),
+            called(READ, calls=50, shared_hit=4),
+        ),
+    )
+    assert found.verdict is Verdict.NOT
+    assert found.faithful_share == pytest.approx(0.1)
+    [off] = found.off
+    assert off.off == ("WAL bytes 2×",)
+    assert "statement 1 (UPDATE t" in found.warnings[0]
+
+
+def test_a_statement_of_little_time_that_is_off_makes_an_exception_or_none() -> None:
+    twin = twin_of(
+        called(WRITE, calls=50, shared_hit=10, wal_bytes=200),
+        called(READ, calls=50, shared_hit=40),
+    )
+    assert fidelity(ORIGINAL, twin).verdict is Verdict.FAITHFUL  # 90 % of the time
+    slower = twin_of(
+        replace(ORIGINAL.workload.statements[0], exec_s=6.0),
+        replace(ORIGINAL.workload.statements[1], exec_s=4.0),
+    )
+    found = fidelity(slower, twin)
+    assert found.verdict is Verdict.EXCEPT
+    assert "except for statement 2" in found.sentence
+
+
+def test_a_mix_that_differs_is_seen_and_so_is_what_does_not_run() -> None:
+    found = fidelity(ORIGINAL, twin_of(called(WRITE, shared_hit=10, wal_bytes=200)))
+    assert found.mix_distance == pytest.approx(0.5)
+    assert found.statements[1].off == ("it does not run",)
+    assert found.statements[0].off == ("100 % of the calls instead of 50 %",)
+    extra = fidelity(ORIGINAL, twin_of(*ORIGINAL.workload.statements, called("SELECT $1")))
+    assert [text for text, _ in extra.invented] == ["SELECT $1"]
+
+
+def test_a_difference_too_small_to_matter_is_none() -> None:
+    was = twin_of(called(READ, calls=1000, shared_hit=1.0))
+    now = twin_of(called(READ, calls=1000, shared_hit=1.4))  # of a block
+    assert not fidelity(was, now).off
+    now = twin_of(called(READ, calls=1000, shared_hit=1.6))
+    assert fidelity(was, now).off
+
+
+def test_another_plan_is_no_twin() -> None:
+    scan = {"Node Type": "Seq Scan", "Relation Name": "t", "Total Cost": 1.0}
+    index = {
+        "Node Type": "Index Scan",
+        "Relation Name": "t",
+        "Index Name": "k",
+        "Total Cost": 1.0,
+    }
+    found = fidelity(ORIGINAL, ORIGINAL, plans={1: (index, scan), 2: (scan, scan)})
+    assert found.statements[0].off == ("another plan",)
+    assert not found.statements[1].off
+    assert found.statements[1].is_planned
+
+
+def test_sizes_are_expected_at_the_scale() -> None:
+    def sized(of_bytes: int) -> tuple[Relation, ...]:
+        index = Relation("s", "i", "index", 1, 1.0, bytes=of_bytes // 2, table="t")
+        return (Relation("s", "t", "table", 1, 1.0, bytes=of_bytes), index)
+
+    was = twin_of(relations=sized(100_000_000))
+    tenth = fidelity(was, twin_of(relations=sized(10_000_000)), table_scale=lambda _: 0.1)
+    assert (tenth.relations, tenth.relations_compared) == ((), 2)
+    half = fidelity(was, twin_of(relations=sized(20_000_000)), table_scale=lambda _: 0.1)
+    assert [x.ratio for x in half.relations] == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "select v from t where k = $3",
+        "SELECT v FROM t WHERE k = $1::bigint;",
+        "SELECT v /* x */ FROM t\nWHERE k = 17",
+        "SELECT v FROM t WHERE k = $1::character varying(20)[]",
+        "SELECT v FROM t WHERE k = $1::pg_catalog.int4",
+    ],
+)
+def test_one_statement_written_otherwise_is_the_same(other: str) -> None:
+    assert statement_key(other) == statement_key(READ)
+
+
+@pytest.mark.parametrize("other", ["SELECT v FROM t WHERE j = $1", "SELECT v FROM t WHERE k = w"])
+def test_another_statement_is_another(other: str) -> None:
+    assert statement_key(other) != statement_key(READ)
