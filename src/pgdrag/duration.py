@@ -15,6 +15,8 @@ from pgdrag.model.events import TimeLeft
 PREPARE = "prepare"  # the phase of a run's first trial that stands for loading its dataset
 # Trials that an estimate rests on: enough for a mean, and few enough to follow a machine that changes.
 NEWEST = 9
+# So that a run of ten thousand trials takes no longer to look back than one of a hundred.
+_REMEMBERED = 100
 # What a trial takes beside its load where nothing is known yet, in seconds, and bytes/s of its dataset.
 _ASSUMED_S, _ASSUMED_RATE = 1.5, 250e6
 _UNKNOWN = 5  # times as long it may be then
@@ -73,7 +75,9 @@ class Experience:
     def after(self, result: Result) -> Experience:
         """Return it with one more result, the newest."""
         new = Experience.of([result])
-        return Experience((*new._seen, *self._seen), (*new._broken_s, *self._broken_s))
+        return Experience(
+            (*new._seen, *self._seen)[:_REMEMBERED], (*new._broken_s, *self._broken_s)[:_REMEMBERED]
+        )
 
     def trials_like(self, workload: WorkloadSpec) -> int:
         """Return how many trials of this very workload it knows."""
@@ -171,23 +175,27 @@ class Budget:
 
     def __init__(self, limit_s: float | None, experience: Experience) -> None:
         self.experience = experience
-        self.spent_s = 0.0
         self._limit_s = limit_s
-        self._results = 0
+        self._spent_s: dict[str, float] = {}
+
+    @property
+    def spent_s(self) -> float:
+        """What the trials took: of hosts that ran them side by side, those of the busiest one."""
+        return max(self._spent_s.values(), default=0.0)
 
     def spend(self, result: Result) -> None:
         """Count what a trial took."""
-        self.spent_s += took_s(result)
+        self._spent_s[result.host] = self._spent_s.get(result.host, 0.0) + took_s(result)
         self.experience = self.experience.after(result)
-        self._results += 1
 
-    def fitted(self, trial: Trial, spent_s: float = 0.0) -> Trial | None:
+    def fitted(self, trial: Trial, spent_s: float = 0.0, host: str = "") -> Trial | None:
         """Return the trial, with its window extended no longer than there is time; None: it does not fit.
 
         The first trial of a run is not refused for what others took: that may be another matter.
 
         Args:
             spent_s: what has been spent beside the results.
+            host: that is to run it.
         """
         if self._limit_s is None:
             return trial
@@ -195,8 +203,8 @@ class Budget:
         overhead = self.experience.overhead(
             trial.workload, trial.treatment, is_checked=trial.is_checked
         )
-        room_s = self._limit_s - self.spent_s - spent_s - load.warm_up_s
-        overhead_s = overhead.longest_s if self._results else 0.0
+        room_s = self._limit_s - self._spent_s.get(host, 0.0) - spent_s - load.warm_up_s
+        overhead_s = overhead.longest_s if self._spent_s else 0.0
         if room_s < load.measure_s + overhead_s:
             return None
         longest_s = max(load.measure_s, round(room_s - overhead.longest_s, 1))
@@ -204,7 +212,8 @@ class Budget:
 
     def time_left(self, study: Study, left: Forecast, spent_s: float = 0.0) -> TimeLeft:
         """Return how long the remaining trials take, within the budget; for `spent_s` see `fitted`."""
-        least_s, most_s = self.experience.trials(study, left)
+        hosts = max(len(self._spent_s), 1)
+        least_s, most_s = (seconds / hosts for seconds in self.experience.trials(study, left))
         if self._limit_s is None:
             return TimeLeft(least_s, most_s)
         room_s = max(0.0, self._limit_s - self.spent_s - spent_s)

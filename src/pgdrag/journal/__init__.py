@@ -182,42 +182,84 @@ class Journal:
                 "UPDATE run SET study = ? WHERE run_id = ?", (_written(Study, study), run_id)
             )
 
-    def plan_trials(self, run_id: str, trials: Sequence[Trial]) -> None:
-        """Record the trials of a block before the first of them begins; known ones stay as they are."""
+    def plan_trials(self, run_id: str, trials: Sequence[Trial], *, is_ahead: bool = False) -> bool:
+        """Record the trials of a block before the first of them begins; known ones stay as they are.
+
+        Args:
+            is_ahead: the design has not asked for them yet: they are no part of the run until they are planned
+                again without this.
+
+        Returns:
+            True; False where they are planned ahead, and the design has asked for others, which stay.
+        """
         with self._transaction() as db:
             for trial in trials:
                 text = _written(Trial, trial)
                 place = (trial.number, trial.block, trial.replicate, trial.treatment.name)
-                db.execute(
-                    "INSERT OR IGNORE INTO trial VALUES (?, ?, ?, ?, ?, ?)", (run_id, *place, text)
-                )
-                (kept,) = db.execute(
-                    "SELECT trial FROM trial WHERE run_id = ? AND number = ?",
+                row = db.execute(
+                    "SELECT trial, is_ahead FROM trial WHERE run_id = ? AND number = ?",
                     (run_id, trial.number),
                 ).fetchone()
                 # As values: an older pgdrag may have written it with other keys.
-                if _read(Trial, kept) != _read(Trial, text):
+                if row is not None and _read(Trial, row[0]) == _read(Trial, text):
+                    if row[1] and not is_ahead:
+                        db.execute(
+                            "UPDATE trial SET is_ahead = 0 WHERE run_id = ? AND number = ?",
+                            (run_id, trial.number),
+                        )
+                    continue
+                if row is not None and row[1]:
+                    _forget(db, run_id, [trial.number])
+                elif row is not None and is_ahead:
+                    return False
+                elif row is not None:
                     raise JournalError(
                         f"run {run_id} cannot be resumed: this version of pgdrag plans trial {trial.number} "
                         "differently",
                         hint=f'Its report remains: "pgdrag show {run_id}". Begin a new run to have it complete.',
                     )
+                db.execute(
+                    "INSERT INTO trial VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (run_id, *place, text, is_ahead),
+                )
+        return True
 
-    def begin_attempt(self, run_id: str, number: int) -> int:
-        """Record that a trial begins and return which attempt at it this is, from 1."""
+    def forget_ahead(self, run_id: str) -> None:
+        """Remove the trials that were planned ahead, with what came of them: the design does not ask for them."""
+        ahead = self._rows("SELECT number FROM trial WHERE run_id = ? AND is_ahead", (run_id,))
+        if ahead:
+            with self._transaction() as db:
+                _forget(db, run_id, [number for (number,) in ahead])
+
+    def begin_attempt(self, run_id: str, number: int, host: str = "") -> int:
+        """Record that a trial begins, on a host of a fleet, and return which attempt at it this is, from 1."""
         with self._transaction() as db:
             (attempt,) = db.execute(
                 "SELECT count(*) + 1 FROM attempt WHERE run_id = ? AND number = ?",
                 (run_id, number),
             ).fetchone()
             db.execute(
-                "INSERT INTO attempt (run_id, number, attempt, started_unix_s) VALUES (?, ?, ?, ?)",
-                (run_id, number, attempt, time.time()),
+                "INSERT INTO attempt (run_id, number, attempt, started_unix_s, host) VALUES (?, ?, ?, ?, ?)",
+                (run_id, number, attempt, time.time(), host),
             )
         return int(attempt)
 
-    def end_attempt(self, run_id: str, attempt: int, result: Result) -> None:
-        """Record what came of an attempt; when this returns it is on disk."""
+    def void_results(self, run_id: str, numbers: Iterable[int], reason: str) -> None:
+        """Make results invalid that were valid, so that their trials are run again."""
+        with self._transaction() as db:
+            db.executemany(
+                "UPDATE attempt SET outcome = 'invalid', reason = ?, "
+                "result = json_set(result, '$.outcome', 'invalid', '$.reason', ?) "
+                "WHERE run_id = ? AND number = ? AND result IS NOT NULL",
+                [(reason, reason, run_id, number) for number in numbers],
+            )
+
+    def end_attempt(self, run_id: str, attempt: int, result: Result) -> bool:
+        """Record what came of an attempt, and return whether it counts; when this returns it is on disk.
+
+        It counts once, and only for the newest attempt at a trial: an attempt's number fences off what comes late
+        of those before it.
+        """
         measurement = result.measurement
         bare = replace(
             result,
@@ -227,9 +269,12 @@ class Journal:
         key = (run_id, result.trial.number, attempt)
         samples = enumerate(measurement.samples if measurement else (), start=1)
         with self._transaction() as db:
-            db.execute(
+            ended = db.execute(
                 "UPDATE attempt SET finished_unix_s = ?, outcome = ?, reason = ?, committed = ?, "
-                "elapsed_s = ?, result = ? WHERE run_id = ? AND number = ? AND attempt = ?",
+                "elapsed_s = ?, result = ? WHERE run_id = ? AND number = ? AND attempt = ? "
+                "AND result IS NULL AND NOT EXISTS (SELECT 1 FROM attempt AS later "
+                "WHERE later.run_id = attempt.run_id AND later.number = attempt.number "
+                "AND later.attempt > attempt.attempt)",
                 (
                     time.time(),
                     str(result.outcome),
@@ -240,6 +285,8 @@ class Journal:
                     *key,
                 ),
             )
+            if not ended.rowcount:
+                return False
             db.executemany(
                 f"INSERT INTO sample (run_id, number, attempt, sample, {_SAMPLE}) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -248,17 +295,21 @@ class Journal:
             if result.recordings:
                 packed = zlib.compress(_written(Recordings, result.recordings).encode())
                 db.execute("INSERT INTO exhibits VALUES (?, ?, ?, ?)", (*key, packed))
+        return True
 
-    def results(self, run_id: str, *, has_recordings: bool = True) -> dict[int, Result]:
+    def results(
+        self, run_id: str, *, has_recordings: bool = True, has_ahead: bool = False
+    ) -> dict[int, Result]:
         """Return the newest finished result of each trial, by its number.
 
         Args:
             has_recordings: read what collectors recorded beside numbers, too, which may be large.
+            has_ahead: also those of trials that the design has not asked for yet.
         """
         rows = self._rows(
-            "SELECT number, attempt, result FROM attempt "
-            "WHERE run_id = ? AND result IS NOT NULL ORDER BY number, attempt",
-            (run_id,),
+            "SELECT number, attempt, result FROM attempt JOIN trial USING (run_id, number) "
+            "WHERE run_id = ? AND result IS NOT NULL AND is_ahead <= ? ORDER BY number, attempt",
+            (run_id, has_ahead),
         )
         newest = {number: (attempt, text) for number, attempt, text in rows}
         found = {}
@@ -309,7 +360,7 @@ class Journal:
 
     def valid_results(self, run_id: str) -> dict[int, Result]:
         """Return the results that a resumed run keeps: invalid trials are run again."""
-        results = self.results(run_id).items()
+        results = self.results(run_id, has_ahead=True).items()
         return {number: x for number, x in results if x.outcome is not Outcome.INVALID}
 
     def run(self, run_id: str, *, has_recordings: bool = True) -> RunRecord:
@@ -324,7 +375,7 @@ class Journal:
         rows = self._rows(
             "SELECT study, host, server_version, pgdrag_version, seed, started_unix_s, "
             "finished_unix_s, status, pid, "
-            "(SELECT count(*) FROM trial WHERE trial.run_id = run.run_id) "
+            "(SELECT count(*) FROM trial WHERE trial.run_id = run.run_id AND NOT is_ahead) "
             "FROM run WHERE run_id = ?",
             (run_id,),
         )
@@ -383,9 +434,9 @@ class Journal:
             """
             SELECT run_id, experiment, scale, status, pid, server_version, started_unix_s,
                    finished_unix_s,
-                   (SELECT count(*) FROM trial WHERE trial.run_id = run.run_id),
-                   (SELECT count(DISTINCT number) FROM attempt
-                     WHERE attempt.run_id = run.run_id AND result IS NOT NULL)
+                   (SELECT count(*) FROM trial WHERE trial.run_id = run.run_id AND NOT is_ahead),
+                   (SELECT count(DISTINCT number) FROM attempt JOIN trial USING (run_id, number)
+                     WHERE attempt.run_id = run.run_id AND result IS NOT NULL AND NOT is_ahead)
             FROM run ORDER BY started_unix_s DESC, run_id DESC
             """
         )
@@ -452,6 +503,14 @@ class Journal:
                     self._db.execute("ROLLBACK")
                 raise
             self._db.execute("COMMIT")
+
+
+def _forget(db: sqlite3.Connection, run_id: str, numbers: Sequence[int]) -> None:
+    for table in ("exhibits", "sample", "attempt", "trial"):
+        db.executemany(
+            f"DELETE FROM {table} WHERE run_id = ? AND number = ?",
+            [(run_id, number) for number in numbers],
+        )
 
 
 def _written(kind: type[Any], value: object) -> str:

@@ -111,6 +111,11 @@ SCHEMA = (
     ALTER TABLE sample ADD COLUMN p50_us REAL;
     ALTER TABLE sample ADD COLUMN p95_us REAL;
     """,
+    # A fleet's hosts, and trials that are begun before the design has asked for them.
+    """
+    ALTER TABLE trial ADD COLUMN is_ahead INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE attempt ADD COLUMN host TEXT NOT NULL DEFAULT '';
+    """,
 )
 
 

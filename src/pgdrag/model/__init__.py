@@ -5,6 +5,7 @@ Everything here is a frozen value without behaviour that reaches outside: a desi
 the analysis and the report read nothing else.
 """
 
+from pgdrag.model.host import Host
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Arrivals, Counts, DriverCost, Latency, Measurement, Sample
 from pgdrag.model.recordings import Recordings
@@ -18,7 +19,7 @@ from pgdrag.model.result import (
     Trial,
     Unit,
 )
-from pgdrag.model.run import Host, RunRecord, UnderWay
+from pgdrag.model.run import RunRecord, UnderWay
 from pgdrag.model.study import (
     OPERATIONAL_SPEED,
     Claim,

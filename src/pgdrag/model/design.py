@@ -83,6 +83,14 @@ class Design(ABC):
     def ask(self) -> Block:
         """Return the next block; an empty one: done. Asking twice is asking once."""
 
+    def ask_ahead(self, most: int) -> Sequence[Block]:
+        """Return the blocks that will probably follow the one that `ask` returns, at most so many.
+
+        Where there are hosts to spare they are begun before the design is told what came before them. A wrong guess
+        costs the trials of that block, and nothing else: their results are forgotten.
+        """
+        return ()
+
     @abstractmethod
     def tell(self, results: Sequence[Result]) -> None:
         """Take the results of the block asked for last (all replicates of it)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from pgdrag.model import Forecast, Result, Study, Trial
 
@@ -53,9 +54,10 @@ class TimeLeft:
 
 @dataclass(frozen=True)
 class TrialStarted:
-    """A trial begins."""
+    """A trial begins, on a host of the fleet, if there is one."""
 
     trial: Trial
+    host: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,26 @@ class TrialFinished:
     so_far: str = ""
 
 
+@dataclass(frozen=True)
+class OnHost:
+    """Something happens on a host of a fleet."""
+
+    host: str
+    event: PhaseStarted | Throughput
+
+
+HostState = Literal["away", "preparing", "waiting", "ready", "lost", "set aside"]
+
+
+@dataclass(frozen=True)
+class HostChanged:
+    """A host of a fleet comes, goes, waits, or gets no more trials; why, where that is not good."""
+
+    host: str
+    state: HostState
+    reason: str = ""
+
+
 Event = (
     RunStarted
     | BlockPlanned
@@ -103,6 +125,8 @@ Event = (
     | Progress
     | Throughput
     | TrialFinished
+    | OnHost
+    | HostChanged
 )
 Listener = Callable[[Event], None]
 

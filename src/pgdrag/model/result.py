@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from pgdrag.model.host import Host
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Measurement
 from pgdrag.model.recordings import Recordings
@@ -148,6 +149,8 @@ class Result:
         warnings: to print beside the number.
         took_s: seconds from the end of the trial before, or from the run's beginning; 0 where no laboratory
             ran it, and in old journals.
+        host: name of the fleet's host that ran it; "": no fleet did.
+        machine: that host.
     """
 
     trial: Trial
@@ -164,3 +167,5 @@ class Result:
     restored: RestoreCost | None = None
     recordings: Recordings = field(default_factory=Recordings)
     took_s: float = 0.0
+    host: str = ""
+    machine: Host | None = None

@@ -5,22 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from pgdrag.model.host import Host
 from pgdrag.model.result import Result
 from pgdrag.model.study import Study
 
 CALIBRATE = "calibrate"  # what runs are named that compare a server with itself
 OVERHEAD = "overhead"  # what runs are named that measure what the collectors cost
-
-
-@dataclass(frozen=True)
-class Host:
-    """The machine that a run was made on; runs on different hosts are not compared."""
-
-    cpu_model: str
-    cpu_count: int
-    memory_bytes: int
-    kernel: str
-    file_system: str
 
 
 @dataclass(frozen=True)

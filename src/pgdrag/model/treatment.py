@@ -110,15 +110,15 @@ class Forecast:
             None if self.most_in_all is None else replicates * self.most_in_all,
         )
 
-    def without(self, *, is_brief: bool) -> Forecast:
-        """Return what is left after a trial."""
-        whole, brief = (0, 1) if is_brief else (1, 0)
+    def without(self, trials: int = 1, *, is_brief: bool) -> Forecast:
+        """Return what is left after so many trials."""
+        whole, brief = (0, trials) if is_brief else (trials, 0)
         return Forecast(
             max(0, self.least - whole),
             max(0, self.most - whole),
             max(0, self.brief_least - brief),
             max(0, self.brief_most - brief),
-            None if self.most_in_all is None else max(0, self.most_in_all - 1),
+            None if self.most_in_all is None else max(0, self.most_in_all - trials),
         )
 
     @property

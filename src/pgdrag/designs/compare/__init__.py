@@ -78,6 +78,11 @@ class Compare(Design):
         is_over = self._progress.end is not End.GOING_ON
         return Block() if is_over else Block((self.reference, self.treatment))
 
+    def ask_ahead(self, most: int) -> Sequence[Block]:
+        """Return further pairs: whether they are needed depends on the results, and what they are does not."""
+        left = self.parameters.max_pairs - len(self._pairing(self._results).pairs) - 1
+        return [self.ask()] * min(most, left)
+
     def tell(self, results: Sequence[Result]) -> None:
         """Analyse the pairs so far, where an interim analysis is due."""
         self._results += results
@@ -227,6 +232,8 @@ def _detectable(trials: Pairing, logs: PairedLogs | None, rules: CompareParamete
 def _trend(pairs: Sequence[Pair]) -> Trend | None:
     """Return how both sides together drifted over the run; None where that is noise or too little."""
     rates = [pair.rates for pair in pairs]
+    if len({pair.reference.host for pair in pairs}) > 1:
+        return None  # hosts that take turns look like a trend
     if len(pairs) < _TREND_PAIRS or any(not rate.per_s for both in rates for rate in both):
         return None
     times = [(one.reference.started_unix_s + one.treatment.started_unix_s) / 2 for one in pairs]
