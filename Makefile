@@ -9,6 +9,7 @@
 #                  and compare its settings: five minutes
 #   make existing  run every procedure on existing servers of PostgreSQL 14 and 18, and compare their settings: ten minutes
 #   make torture   kill experiments that change the operating system, ROUNDS times (20), as root: a quarter of an hour
+#   make fleet-faults  kill, stop, cut off and slow down the hosts of a fleet, ROUNDS times (10), as root: ten minutes
 #   make doctor    see whether pgdrag doctor names what was done to a server: a quarter of an hour
 #   make plans     see whether the plans of a twin without rows are those of the original: five minutes
 #   make twins     see whether a twin answers as its original does, on five databases: an hour and a half; goes on where it was
@@ -24,7 +25,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*.egg-info/*' | sed 's/ /\\ /g')
 
-.PHONY: claims studies run test test-contained bench simulate doctor plans twins aa torture kills existing lint format docs clean update-goldens
+.PHONY: claims studies run test test-contained bench simulate doctor plans twins aa torture fleet-faults kills existing lint format docs clean update-goldens
 
 run: $(VENV)/installed
 	$(BIN)/pgdrag run slow-42k --scale demo
@@ -86,6 +87,9 @@ existing: $(VENV)/installed-dev
 
 torture: $(VENV)/installed
 	$(BIN)/python tests/torture/torture.py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED))
+
+fleet-faults: $(VENV)/installed-dev
+	$(BIN)/python tests/fleet_networks.py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED))
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check src tests benchmarks simulations examples

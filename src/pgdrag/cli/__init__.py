@@ -27,6 +27,7 @@ COMMANDS = {
     "boundary": ("changes:boundary", "Find the smallest value of a setting that still works"),
     "search": ("search:search", "Find the fastest or the slowest configuration"),
     "calibrate": ("compare:calibrate", "Measure this machine's noise or the collectors' cost"),
+    "fleet": ("fleet:app", "Check the hosts of a fleet, or be one of them"),
     "resume": ("run:resume", "Resume a run that was interrupted, killed or stopped"),
     "runs": ("runs:runs", "List all runs, newest first"),
     "show": ("runs:show", "Show the results of a run in the terminal"),

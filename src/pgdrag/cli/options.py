@@ -36,6 +36,7 @@ Seed = Annotated[int | None, typer.Option(metavar="N", min=0, max=LARGEST_SEED, 
 Postgres = Annotated[str | None, typer.Option(metavar="WHICH", help="Installed major version such as 15, or a bin directory (default: the embedded 18)")]  # fmt: skip
 AllowChange = Annotated[list[str] | None, typer.Option("--allow-change", metavar="NAME", help="Allow the experiment to change this: a sysctl not known to be harmless, a disk by path, a mount point, or a setting that reaches beyond the server (see docs/reference/configurations.md); with --dsn: settings, role, restart, database, os, or a setting that others depend on; repeatable")]  # fmt: skip
 OnServer = Annotated[str | None, typer.Option("--dsn", metavar="DSN", help="Run on this existing server, which is only read and loaded unless --allow-change names what may change: a connection string, URI or database name")]  # fmt: skip
+OnFleet = Annotated[Path | None, typer.Option("--fleet", metavar="FILE", help="Run trials on the hosts of this fleet file (see docs/how-to/fleet.md)")]  # fmt: skip
 RestartCommand = Annotated[str | None, typer.Option("--restart-command", metavar="COMMAND", help="With --dsn and --allow-change restart: the command that restarts the server, such as 'pg_ctlcluster 18 main restart'")]  # fmt: skip
 AllowRun = Annotated[bool, typer.Option("--allow-run", help="Allow the experiment to start the programs that it names (--dry-run lists them)")]  # fmt: skip
 Remember = Annotated[bool, typer.Option("--remember", help="Remember this consent for as long as the programs stay the same")]  # fmt: skip
@@ -68,6 +69,7 @@ class StudyOptions:
     check: Annotated[bool, typer.Option("--check/--no-check", help="Check the dataset's consistency after each trial")] = True  # fmt: skip
     profile: Profile = False
     dsn: OnServer = None
+    fleet: OnFleet = None
     restart_command: RestartCommand = None
     allow_change: AllowChange = None
     allow_run: AllowRun = False

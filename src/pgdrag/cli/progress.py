@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from rich.console import Console, Group, OverflowMethod
 from rich.live import Live
@@ -21,7 +22,9 @@ from pgdrag.model.events import (
     BlockPlanned,
     BudgetSpent,
     Event,
+    HostChanged,
     Listener,
+    OnHost,
     PhaseStarted,
     Progress,
     RunStarted,
@@ -33,6 +36,26 @@ from pgdrag.model.events import (
 from pgdrag.units import format_duration, format_rate
 
 _MOST_LABEL = 24  # characters of a treatment's name on a line of progress
+_MOST_HOSTS = 12  # with a line of their own
+
+
+@dataclass
+class _HostLine:
+    """What a host of a fleet does."""
+
+    state: str
+    reason: str = ""
+    trial: Trial | None = None
+    phase: PhaseStarted | None = None
+    since_s: float = field(default_factory=time.monotonic)
+    throughput: Throughput | None = None
+
+    def doing(self) -> str:
+        if self.phase is None:
+            return ""
+        text = f"{self.phase.name} {time.monotonic() - self.since_s:.0f} s"
+        seen = self.throughput
+        return text if seen is None else f"{text} · {format_rate(seen.mean_per_s)} so far"
 
 
 @contextmanager
@@ -62,6 +85,7 @@ class _View:
         self.throughput: Throughput | None = None
         self.design: Design | None = None
         self.width = 0  # of the longest label up to now
+        self.hosts: dict[str, _HostLine] = {}
 
     def listen(self, event: Event) -> None:
         match event:
@@ -71,22 +95,30 @@ class _View:
                 self._planned(event)
             case BudgetSpent(spent_s, trial):
                 self.console.print(_budget_words(spent_s, trial))
-            case TimeLeft():
-                self.left, self.left_since_s = event, time.monotonic()
-            case TrialStarted(trial):
-                self.trial = trial
-                self.waiting = [x for x in self.waiting if x.number > trial.number]
+            case TrialStarted():
+                self._trial_started(event)
+            case TrialFinished(result, so_far):
+                self._finished(result, so_far)
+            case OnHost() | HostChanged():
+                self._of_host(event)
             case PhaseStarted():
                 self._phase_started(event)
+            case TimeLeft() | Progress() | Throughput():
+                self._goes_on(event)
+
+    def _goes_on(self, event: TimeLeft | Progress | Throughput) -> None:
+        match event:
+            case TimeLeft():
+                self.left, self.left_since_s = event, time.monotonic()
             case Progress():
                 self.progress = event
             case Throughput():
                 self.throughput = event
-            case TrialFinished(result, so_far):
-                self._finished(result, so_far)
 
     def __rich__(self) -> Group:
-        """Return two lines: the trial with its bar, and the whole run."""
+        """Return two lines: the trial with its bar, and the whole run; of a fleet a line for each host."""
+        if self.hosts:
+            return Group(self._fleet(), Text(self._left(), style="dim"))
         elapsed_s = time.monotonic() - self.phase_began_s
         where = "dataset"
         if self.trial is not None:
@@ -127,9 +159,58 @@ class _View:
         self.trials = count_words(fewest, before + event.left.greatest)
         self.waiting = list(event.trials)[event.finished :]
 
+    def _trial_started(self, event: TrialStarted) -> None:
+        self.waiting = [x for x in self.waiting if x.number != event.trial.number]
+        if event.host:
+            self.hosts[event.host] = _HostLine("ready", trial=event.trial)
+        else:
+            self.trial = event.trial
+
+    def _of_host(self, event: OnHost | HostChanged) -> None:
+        line = self.hosts.setdefault(event.host, _HostLine("preparing"))
+        if isinstance(event, OnHost):
+            if isinstance(event.event, PhaseStarted):
+                line.phase, line.since_s, line.throughput = event.event, time.monotonic(), None
+            else:
+                line.throughput = event.event
+            return
+        is_news = event.reason and (event.state, event.reason) != (line.state, line.reason)
+        line.state, line.reason = event.state, event.reason
+        if event.state in ("lost", "set aside"):
+            line.trial = line.phase = line.throughput = None
+        if is_news:
+            self.console.print(f"Host {event.host}: {event.state}: {event.reason}", style="yellow")
+
+    def _fleet(self) -> Table:
+        """Return a line for each host that does something; the others in one."""
+        table = Table.grid(padding=(0, 2))
+        idle: dict[str, list[str]] = {}
+        busy = [name for name, one in self.hosts.items() if one.trial or one.phase]
+        for name, one in self.hosts.items():
+            if name not in busy:
+                idle.setdefault(one.state, []).append(name)
+        for name in busy[:_MOST_HOSTS]:
+            one = self.hosts[name]
+            what = (
+                one.state
+                if one.trial is None
+                else f"{one.trial.number}/{self.trials} {self._label(one.trial)}"
+            )
+            table.add_row(Text(name, style="bold"), what, one.doing())
+        if len(busy) > _MOST_HOSTS:
+            table.add_row(Text(f"{len(busy) - _MOST_HOSTS} more"), "at work", "")
+        for state, names in idle.items():
+            table.add_row(
+                Text(counted(len(names), "host"), style="dim"), state, cut(", ".join(names), 60)
+            )
+        return table
+
     def _finished(self, result: Result, so_far: str) -> None:
         self.trial = None
         words = [_outcome_words(result), so_far]
+        if result.host:
+            words.insert(0, result.host)
+            self.hosts[result.host] = _HostLine("ready")
         if not self.console.is_terminal and self.waiting:
             words.append(self._left())
         assert self.design is not None, "a run begins before its trials end"
@@ -169,7 +250,8 @@ class _View:
 
     def _left(self) -> str:
         """Return the time left: for the fewest trials, and for the most."""
-        if not self.waiting and self.trial is None:
+        is_idle = self.trial is None and not any(one.trial for one in self.hosts.values())
+        if not self.waiting and is_idle:
             return ""
         spent_s = time.monotonic() - self.left_since_s
         least, most = (

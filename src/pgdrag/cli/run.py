@@ -16,6 +16,7 @@ from pgdrag.cli.options import (
     ExperimentName,
     Html,
     Json,
+    OnFleet,
     OnServer,
     Postgres,
     Profile,
@@ -54,6 +55,7 @@ def run(
     ] = None,
     profile: Profile = False,
     dsn: OnServer = None,
+    fleet: OnFleet = None,
     restart_command: RestartCommand = None,
     allow_change: AllowChange = None,
     allow_run: AllowRun = False,
@@ -70,6 +72,7 @@ def run(
     """
     from pgdrag.cli.consent import agree
     from pgdrag.cli.existing import ask_to_load, open_existing
+    from pgdrag.cli.on_fleet import open_fleet
     from pgdrag.cli.place import refuse_unwritable, stderr
     from pgdrag.cli.plan import print_plan, trials_words
     from pgdrag.cli.running import begin_and_report, open_runner, planned
@@ -79,6 +82,7 @@ def run(
     from pgdrag.host.allowance import allowance
 
     refuse_unwritable(html)
+    opened = open_fleet(fleet, dsn=dsn)
     loaded = load_experiment(experiment)
     study = loaded.study(scale or loaded.default_scale)
     if only is not None:
@@ -110,7 +114,9 @@ def run(
         existing.refuse(study)
         ask_to_load(existing, is_given=yes)
     stderr().print(trials_words(plan))
-    return begin_and_report(study, runner, wait_s=wait, seed=seed, html=html, json=json)
+    return begin_and_report(
+        study, runner, fleet=opened, wait_s=wait, seed=seed, html=html, json=json
+    )
 
 
 def resume(
@@ -120,6 +126,7 @@ def resume(
         typer.Option(metavar="TIME", help="Total time budget, including time already used"),
     ] = None,
     dsn: OnServer = None,
+    fleet: OnFleet = None,
     allow_change: AllowChange = None,
     allow_run: AllowRun = False,
     remember: Remember = False,
@@ -136,6 +143,7 @@ def resume(
     """
     from pgdrag.cli.consent import agree
     from pgdrag.cli.existing import ask_to_load, resumed
+    from pgdrag.cli.on_fleet import open_fleet
     from pgdrag.cli.place import open_journal, refuse_unwritable, stderr
     from pgdrag.cli.plan import print_plan
     from pgdrag.cli.running import (
@@ -151,6 +159,7 @@ def resume(
     from pgdrag.units import format_duration
 
     refuse_unwritable(html)
+    opened = open_fleet(fleet, dsn=dsn)
     journal = open_journal()
     run_id = journal.find(run)
     record = journal.run(run_id)
@@ -183,9 +192,16 @@ def resume(
     place = record.study.place
     if place is None and dsn is not None:
         raise UsageError(f"run {run_id} ran on throw-away servers: --dsn does not apply to it")
+    if place is not None and opened is not None:
+        raise UsageError(f"run {run_id} ran on a server that exists: --fleet does not apply to it")
+    if opened is None and any(result.host for result in record.results):
+        raise UsageError(
+            f"run {run_id} ran on a fleet: its trials cannot be compared with those of this machine",
+            hint="Give --fleet and the fleet file.",
+        )
     existing = None if place is None else resumed(place, dsn, allowed, wait_s=wait)
     runner = existing or open_runner(wanted, allowed)
-    _refuse_another_place(record, runner)
+    _refuse_another_place(record, runner, is_fleet=opened is not None)
     if dry_run:
         left = trials_left(replace(record, results=tuple(kept)))
         print_plan(planned(record.study, runner, left=left, done=kept), json=json)
@@ -193,7 +209,9 @@ def resume(
     if existing is not None:
         existing.refuse(record.study)
         ask_to_load(existing, is_given=yes)
-    return resume_and_report(run_id, runner, wait_s=wait, budget_s=budget_s, html=html, json=json)
+    return resume_and_report(
+        run_id, runner, fleet=opened, wait_s=wait, budget_s=budget_s, html=html, json=json
+    )
 
 
 def _refuse_mistakes(experiment: Experiment, study: Study, runner: Runner) -> None:
@@ -216,12 +234,16 @@ def _refuse_mistakes(experiment: Experiment, study: Study, runner: Runner) -> No
         stderr().print(f"Corrected: {mend}")
 
 
-def _refuse_another_place(run: RunRecord, runner: Runner) -> None:
-    """Refuse to resume a run under conditions that make its trials incomparable."""
+def _refuse_another_place(run: RunRecord, runner: Runner, *, is_fleet: bool) -> None:
+    """Refuse to resume a run under conditions that make its trials incomparable.
+
+    Args:
+        is_fleet: its trials run on hosts, and what these are is theirs.
+    """
     import pgdrag
     from pgdrag.experiment import shipped_files
 
-    here = runner.host(run.study)
+    here = run.host if is_fleet else runner.host(run.study)
     if run.study.place is not None:  # which server it is, its system identifier has told
         here = replace(here, file_system=run.host.file_system)
     for what, then, now in (

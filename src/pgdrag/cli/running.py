@@ -7,9 +7,11 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pgdrag
 from pgdrag.cli.findings import findings_of, print_findings, write_report
+from pgdrag.cli.on_fleet import with_consent
 from pgdrag.cli.place import (
     measuring,
     open_journal,
@@ -34,6 +36,9 @@ from pgdrag.report.html import render_html
 from pgdrag.report.terminal import render_answer
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.trial import ServerTrialRunner
+
+if TYPE_CHECKING:
+    from pgdrag.fleet.run import Fleet
 
 _STATUS = {
     None: EXIT_DONE,
@@ -96,6 +101,7 @@ def begin_and_report(
     study: Study,
     runner: Runner,
     *,
+    fleet: Fleet | None = None,
     wait_s: float | None,
     seed: int | None,
     html: Path | None,
@@ -104,6 +110,7 @@ def begin_and_report(
     """Run a new study that was `planned`, and report it; by default with a random seed, kept in the journal.
 
     Args:
+        fleet: whose hosts run the trials; None: this machine does.
         wait_s: wait so long for another pgdrag that is measuring; None: do not wait.
 
     Returns:
@@ -128,13 +135,14 @@ def begin_and_report(
         with suppress(StorageError):
             if needed:
                 RememberedConsent().add(needed, run_id)
-        return _run_and_report(run_id, runner, html=html, json=json)
+        return _run_and_report(run_id, runner, fleet, html=html, json=json)
 
 
 def resume_and_report(
     run_id: str,
     runner: Runner,
     *,
+    fleet: Fleet | None = None,
     wait_s: float | None,
     budget_s: float | None,
     html: Path | None,
@@ -152,13 +160,22 @@ def resume_and_report(
     with measuring(wait_s):
         if budget_s is not None:
             open_journal().set_budget(run_id, budget_s)
-        return _run_and_report(run_id, runner, html=html, json=json)
+        return _run_and_report(run_id, runner, fleet, html=html, json=json)
 
 
-def _run_and_report(run_id: str, runner: Runner, *, html: Path | None, json: bool) -> int:
+def _run_and_report(
+    run_id: str, runner: Runner, fleet: Fleet | None, *, html: Path | None, json: bool
+) -> int:
     try:
         with showing_progress(stderr()) as listen:
-            record = run_experiment(run_id, runner, open_journal(), listen)
+            if fleet is None:
+                record = run_experiment(run_id, runner, open_journal(), listen)
+            else:
+                allowed, wanted = sorted(runner.here.allowed), runner.wanted
+                fleet.sweep()
+                record = with_consent(fleet, allowed, wanted).run(
+                    run_id, open_journal(), listen, server_wanted=wanted, allowed=allowed
+                )
     finally:
         if isinstance(runner, ExistingTrialRunner):
             for sentence in runner.undone:

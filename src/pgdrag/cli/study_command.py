@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from pgdrag.cli.consent import agree, ask, can_answer
 from pgdrag.cli.existing import ask_to_load, open_existing
+from pgdrag.cli.on_fleet import open_fleet
 from pgdrag.cli.options import LONGEST_BUDGET_S, StudyOptions, duration_of
 from pgdrag.cli.place import refuse_unwritable, stderr
 from pgdrag.cli.plan import difference_lines, print_plan, trials_words
@@ -56,6 +57,9 @@ class StudyCommand:
     def open(cls, options: StudyOptions) -> Self:
         """Open the place where a study runs; nothing is locked before the study is complete."""
         refuse_unwritable(options.html)
+        open_fleet(
+            options.fleet, dsn=options.dsn
+        )  # says what is wrong with it before anything else is done
         seed = random.SystemRandom().getrandbits(31) if options.seed is None else options.seed
         allowed = options.allow_change or ()
         existing = open_existing(
@@ -203,6 +207,7 @@ class StudyCommand:
         return begin_and_report(
             study,
             self.runner,
+            fleet=open_fleet(options.fleet),
             wait_s=options.wait,
             seed=self.seed,
             html=options.html,

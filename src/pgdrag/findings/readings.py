@@ -6,14 +6,18 @@ Designs that choose their next treatment see no more than this number and its er
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import scipy
 
 from pgdrag.findings.combine import measured_if_numbered, rate_of
 from pgdrag.model import Result
+from pgdrag.stats.hosts import Measured, host_shifts
 from pgdrag.stats.rates import TrialRate, rate_interval, within_spread
+
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,7 @@ class Reading:
         is_bound: nothing was committed: the rate is only known to lie below.
         block: trials of one block ran close together.
         is_brief: not to be compared with trials of the whole length.
+        host: of a fleet, that ran it.
     """
 
     log_per_s: float
@@ -33,6 +38,7 @@ class Reading:
     is_bound: bool
     block: int
     is_brief: bool
+    host: str = ""
 
 
 _BOUND_CONFIDENCE = 0.95
@@ -75,6 +81,21 @@ def reading(result: Result) -> Reading | None:
         return None
     if rate.committed == 0:
         bound = rate_interval(rate).high
-        return Reading(math.log(bound), 0.0, True, trial.block, trial.is_brief)
+        return Reading(math.log(bound), 0.0, True, trial.block, trial.is_brief, result.host)
     se = within_spread(rate).log_se
-    return Reading(math.log(rate.per_s), se, False, trial.block, trial.is_brief)
+    return Reading(math.log(rate.per_s), se, False, trial.block, trial.is_brief, result.host)
+
+
+def of_mean_host(readings: Mapping[K, Sequence[Reading]]) -> dict[K, list[Reading]]:
+    """Return the readings of each treatment as if one host had run them all, where hosts differ significantly.
+
+    Blocks that stand for themselves need no such thing: a host is one of their blocks.
+    """
+    keys = [(key, one) for key, of in readings.items() for one in of]
+    known = [(key, one) for key, one in keys if not one.is_bound]
+    shifts = iter(host_shifts([Measured(key, one.host, one.log_per_s) for key, one in known]))
+    found: dict[K, list[Reading]] = {key: [] for key in readings}
+    for key, one in keys:
+        shift = 0.0 if one.is_bound else next(shifts)
+        found[key].append(replace(one, log_per_s=one.log_per_s + shift) if shift else one)
+    return found

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pgdrag.designs._sides import NoiseOfSides
 from pgdrag.designs._subsets import Changes, Observed, Request
 from pgdrag.findings.quantities import Quantity
-from pgdrag.findings.readings import Reading, log_rate, stalled_time_s
+from pgdrag.findings.readings import Reading, log_rate, of_mean_host, stalled_time_s
 from pgdrag.model import Outcome
 from pgdrag.stats.distributions import f_quantile
 from pgdrag.stats.noise import Noise, pooled_noise
@@ -76,7 +76,8 @@ class SetTrials:
 
     def __init__(self, changes: int) -> None:
         self._most = changes / 2
-        self._readings: dict[Changes, list[Reading]] = {}
+        self._seen: dict[Changes, list[Reading]] = {}
+        self._alike: dict[Changes, list[Reading]] | None = None
         self._failures: dict[Changes, list[Outcome]] = {}
         self._quantities: dict[Changes, list[Mapping[str, Quantity]]] = {}
         self._noise: NoiseOfSides[TrialNoise] | None = None
@@ -84,13 +85,19 @@ class SetTrials:
 
     def add(self, one: Observed) -> None:
         """Add one trial; without a reading, only its outcome is known."""
-        self._noise = None
+        self._noise = self._alike = None
         self._values.clear()
         if one.reading is None:
             self._failures.setdefault(one.changes, []).append(one.outcome)
         else:
-            self._readings.setdefault(one.changes, []).append(one.reading)
+            self._seen.setdefault(one.changes, []).append(one.reading)
             self._quantities.setdefault(one.changes, []).append(one.quantities)
+
+    @property
+    def _readings(self) -> dict[Changes, list[Reading]]:
+        if self._alike is None:
+            self._alike = of_mean_host(self._seen)
+        return self._alike
 
     @property
     def quantities(self) -> Mapping[Changes, Sequence[Mapping[str, Quantity]]]:

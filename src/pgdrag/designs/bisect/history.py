@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from pgdrag.designs._moves import Quantities
 from pgdrag.designs._subsets import Changes, Observed
 from pgdrag.findings.quantities import Quantity
-from pgdrag.findings.readings import Reading, log_rate, stalled_time_s
+from pgdrag.findings.readings import Reading, log_rate, of_mean_host, stalled_time_s
 from pgdrag.stats.noise import Noise, pooled_noise
 
 ERROR = 0.05  # of the test on either side, where a rate lies outside the zone of indifference
@@ -154,6 +154,18 @@ def _as_counts(reading: Reading) -> tuple[float, float]:
     return count, count / math.exp(reading.log_per_s)
 
 
+def _of_mean_host(seen: Sequence[Observed]) -> list[Observed]:
+    groups: dict[tuple[Changes, bool], list[Reading]] = {}
+    for one in seen:
+        if one.reading is not None:
+            groups.setdefault((one.changes, one.is_brief), []).append(one.reading)
+    found = {key: iter(readings) for key, readings in of_mean_host(groups).items()}
+    return [
+        one if one.reading is None else replace(one, reading=next(found[one.changes, one.is_brief]))
+        for one in seen
+    ]
+
+
 @dataclass
 class SetTest:
     """A set that was tried.
@@ -187,6 +199,7 @@ class History:
         self.limit = limit
         self.replicates = 1
         self.results: list[Observed] = []
+        self._seen: list[Observed] = []
         self.stage = "ends"
         self.tests: dict[Changes, SetTest] = {}
         self.reserved = 0
@@ -207,7 +220,8 @@ class History:
 
     def add(self, results: Sequence[Observed]) -> None:
         """Take the results of the trials wanted last."""
-        self.results += results
+        self._seen += results
+        self.results = _of_mean_host(self._seen)
         self._moving.clear()
         for result in results:
             test = self.tests.setdefault(result.changes, SetTest(self.stage))

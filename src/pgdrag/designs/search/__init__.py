@@ -72,6 +72,11 @@ class Search(Design):
             if value != self.space.start[at]
         )
 
+    def ask_ahead(self, most: int) -> Sequence[Block]:
+        """Return the blocks of the proof: no result changes what is proved."""
+        request = self.procedure.request
+        return [self.ask()] * min(most, request.more) if request is not None else []
+
     def ask(self) -> Block:
         """Return the next block as treatments."""
         request = self.procedure.request
@@ -147,6 +152,7 @@ class Search(Design):
                     one.trial.block,
                     one.trial.is_brief,
                     is_refused or one.outcome in _FAILURES,
+                    one.host,
                 )
             )
         return found

@@ -16,6 +16,7 @@ from pgdrag.designs.search.proposal import best, propose
 from pgdrag.designs.search.reduction import Reduction, gains_of
 from pgdrag.designs.search.response import Kernels, Response, Tried, respond
 from pgdrag.designs.search.space import Point, Space
+from pgdrag.stats.hosts import Measured, host_shifts
 
 CANDIDATES = 3  # of a block; its first trial is the baseline or the incumbent
 _WIDTHS = (1, 4)  # dimensions nobody expects to matter that one trial changes: fewest and most
@@ -40,10 +41,15 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class Request:
-    """One block of trials; a point may occur repeatedly, and a rival is named."""
+    """One block of trials; a point may occur repeatedly, and a rival is named.
+
+    Attributes:
+        more: how many blocks with the same points follow it, whatever it shows.
+    """
 
     points: tuple[Point | str, ...]
     is_brief: bool = True
+    more: int = 0
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,7 @@ class Observed:
     block: int
     is_brief: bool
     is_failure: bool
+    host: str = ""
 
 
 Steps = Generator[Request, None, None]
@@ -249,15 +256,15 @@ class Procedure:
             one.claim = self._judged(one.found, one.aim)
         self.fewest = self._fewest_that_beat()
         self.stage = Stage.PROVING
-        for _ in range(self.parameters.redeployments):
-            yield Request(self.proof_points(), is_brief=False)
+        for more in reversed(range(self.parameters.redeployments)):
+            yield Request(self.proof_points(), is_brief=False, more=more)
         self.stage = Stage.WEIGHING
         assert self.main.found is not None
         lines = self.lines()
         if len(self.space.changed(self.main.found)) > 1:
             without = [self.without(self.main.found, at) for at in lines]
-            for _ in range(self.parameters.line_trials):
-                yield Request((self.main.found, *without))
+            for more in reversed(range(self.parameters.line_trials)):
+                yield Request((self.main.found, *without), more=more)
         self._end()
 
     def _end(self) -> None:
@@ -363,6 +370,10 @@ class Procedure:
     def _tried(self, aim: Aim) -> list[Tried]:
         brief = [one for one in self.history if _tells(one)]
         values = [aim.value(one.values or ()) for one in brief]
+        shifts = host_shifts(
+            [Measured(x.point, x.host, y) for x, y in zip(brief, values, strict=True)]
+        )
+        values = [value + shift for value, shift in zip(values, shifts, strict=True)]
         of_start = [
             value for one, value in zip(brief, values, strict=True) if one.point == self.space.start
         ]
