@@ -64,13 +64,13 @@ class Networks:
                 "veth",
                 "peer",
                 "name",
-                "up",
+                "wire",
                 "netns",
                 f"{self.tag}-{name}",
             )
             self._in(None, "ip", "link", "set", name, "master", "bridge", "up")
-            self._in(name, "ip", "addr", "add", f"10.77.0.{at}/24", "dev", "up")
-            self._in(name, "ip", "link", "set", "up", "up")
+            self._in(name, "ip", "addr", "add", f"10.77.0.{at}/24", "dev", "wire")
+            self._in(name, "ip", "link", "set", "wire", "up")
         names = ", ".join(f'"{name}"' for name in NAMES)
         self.place.write(f'listen = "10.77.0.1:{PORT}"\njoin = [{names}]\nlease = "{LEASE_S:g}s"\n')
         return self
@@ -95,10 +95,10 @@ class Networks:
 
     def slow(self, name: str, *netem: str) -> None:
         self._in(None, "tc", "qdisc", "replace", "dev", name, "root", "netem", *netem)
-        self._in(name, "tc", "qdisc", "replace", "dev", "up", "root", "netem", *netem)
+        self._in(name, "tc", "qdisc", "replace", "dev", "wire", "root", "netem", *netem)
 
     def fast(self, name: str) -> None:
-        for where, device in ((None, name), (name, "up")):
+        for where, device in ((None, name), (name, "wire")):
             with suppress(subprocess.CalledProcessError):
                 self._in(where, "tc", "qdisc", "del", "dev", device, "root")
 
