@@ -254,7 +254,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("GRACE_S", "THREADS_GIVEN_UP_S"):
         monkeypatch.setattr(f"pgdrag.driver.process.{name}", 0.1)
         monkeypatch.setattr(f"pgdrag.driver.conversation.{name}", 0.1)
-    monkeypatch.setattr("pgdrag.driver.conversation._CANCELLED_S", 0.3)
+    monkeypatch.setattr("pgdrag.driver.conversation.CANCELLED_S", 0.3)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -298,7 +298,7 @@ def test_an_interrupted_load_gives_its_driver_a_moment_to_cancel_and_no_more(
 ) -> None:
     waited_s: list[float] = []
     monkeypatch.setattr(Conversation, "drain", lambda self, timeout_s: waited_s.append(timeout_s))
-    monkeypatch.setattr("pgdrag.driver.conversation._CANCELLED_S", 3600.0)
+    monkeypatch.setattr("pgdrag.driver.conversation.CANCELLED_S", 3600.0)
     phase = {"type": "phase", "name": "populate", "t_s": 1.0}
     hang = "import signal; signal.signal(15, signal.SIG_IGN); time.sleep(3600)"
     driver = driver_that(tmp_path, before=[HELLO, phase], end=hang)

@@ -6,15 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::error::Error;
+use crate::io::clock::Clock;
 use crate::io::process::{Parent, raise_open_files};
 use crate::job::{Action, Job, WorkloadJob};
-use crate::load::run::{Answer, Order, open_files_besides, run};
+use crate::load::caller::Said;
+use crate::load::run::{Order, open_files_besides, run};
 use crate::output::Output;
 use crate::script::Scripts;
 use crate::session::{Target, connect_within};
@@ -29,7 +32,7 @@ pub const EXIT_ERROR: i32 = 1;
 /// The job could not be understood.
 pub const EXIT_MISUSE: i32 = 2;
 
-/// More than this is no answer to `warm`.
+/// More than this is no line of the caller's.
 const ANSWER_BYTES_MAX: u64 = 4096;
 
 /// How long a load or a check that was stopped may take to cancel its statements.
@@ -100,14 +103,14 @@ fn prepare(job: &Job, parent: Parent) -> Result<(), String> {
     }
     let files = raise_open_files();
     let Some(run) = &job.run else { return Ok(()) };
-    let needed = u64::from(run.connections) + open_files_besides(run.threads.min(run.connections));
+    let connections = run.own_connections();
+    let needed = u64::from(connections) + open_files_besides(run.threads.min(connections));
     if needed <= files {
         return Ok(());
     }
     Err(format!(
-        "{} connections need {needed} open files, and the driver may open {files}: raise its hard \
-         limit (ulimit -n), or ask for fewer connections",
-        run.connections
+        "{connections} connections need {needed} open files, and the driver may open {files}: raise its hard \
+         limit (ulimit -n), or ask for fewer connections"
     ))
 }
 
@@ -124,8 +127,8 @@ async fn dispatch<W: Workload + Dataset>(
             let run_job = job.run.as_ref().expect("a job to run says how");
             let workload = Arc::new(workload);
             let order = Order { job: run_job, seed: job.seed, target, connect_timeout, workload };
-            let answered = answer(run_job.handshake.then(|| json!({"type": "measure"})));
-            run(order, output, stop, answered).await
+            let said = if run_job.handshake { hear(output.clock()) } else { unbounded_channel().1 };
+            run(order, output, stop, said).await
         }
         Action::Load => {
             let parallelism = job.load.as_ref().expect("a job to load says how").parallelism;
@@ -181,7 +184,7 @@ async fn watch_for(job: &Job, output: &mut Output<'_>) -> Result<(), Error> {
 /// to look again.
 async fn told_to_end(is_resting: Arc<AtomicBool>) {
     let (sender, receiver) = oneshot::channel();
-    // See `answer`.
+    // See `hear`.
     std::thread::spawn(move || {
         while let Some(rests) = rest_or_look() {
             is_resting.store(rests, Ordering::Relaxed);
@@ -203,24 +206,26 @@ fn rest_or_look() -> Option<bool> {
     }
 }
 
-/// Reads a line of the caller's, which has agreed to say this; the end of its pipe counts from the beginning.
-async fn answer(agreed: Option<Value>) -> Answer {
-    let Some(agreed) = agreed else {
-        return std::future::pending().await;
-    };
-    let (sender, receiver) = oneshot::channel();
+/// Passes on what the caller says while a run lasts.
+fn hear(clock: Clock) -> UnboundedReceiver<Said> {
+    let (sender, receiver) = unbounded_channel();
     // Standard input can only be waited for by a thread, which ends with the process.
     std::thread::spawn(move || {
-        let mut line = String::new();
-        let read = std::io::stdin().lock().take(ANSWER_BYTES_MAX).read_line(&mut line);
-        let answer = match (read, serde_json::from_str::<Value>(&line)) {
-            (Ok(0) | Err(_), _) => Answer::EndOfFile,
-            (Ok(_), Ok(answer)) if answer == agreed => Answer::AsAgreed,
-            (Ok(_), _) => Answer::Strange(line.trim_end().to_owned()),
-        };
-        let _ = sender.send(answer);
+        loop {
+            let mut line = String::new();
+            let read = std::io::stdin().lock().take(ANSWER_BYTES_MAX).read_line(&mut line);
+            let now = clock.now();
+            let said = match read {
+                Ok(0) | Err(_) => Said::EndOfFile,
+                Ok(_) => Said::read(line.trim_end(), now),
+            };
+            let is_last = matches!(said, Said::EndOfFile | Said::Strange(_));
+            if sender.send(said).is_err() || is_last {
+                return;
+            }
+        }
     });
-    receiver.await.unwrap_or(Answer::EndOfFile)
+    receiver
 }
 
 /// Waits for whichever comes first.

@@ -125,6 +125,8 @@ pub struct RunSummary {
     pub totals: Vec<Counts>,
     /// With a schedule.
     pub arrivals: Option<Arrivals>,
+    /// How long its arrivals waited.
+    pub queued: Option<Latencies>,
     /// The statements' executions, where they are told.
     pub statements: Vec<(StatementName, Laps)>,
     /// What variables sum to, where that is asked for.
@@ -192,7 +194,7 @@ impl<'a> Output<'a> {
     /// Seconds since the start.
     #[must_use]
     pub fn t_s(&self) -> f64 {
-        seconds(self.clock.now())
+        self.clock.now().seconds()
     }
 
     /// The first line.
@@ -241,6 +243,12 @@ impl<'a> Output<'a> {
         self.line(&json!({"type": "warm", "t_s": self.t_s()}));
     }
 
+    /// What time it is, for a caller who asked at `received`.
+    pub fn time(&mut self, id: u64, received: Moment) {
+        let received_s = received.seconds();
+        self.line(&json!({"type": "clock", "id": id, "received_s": received_s, "t_s": self.t_s()}));
+    }
+
     /// An interval of a run is complete; `sessions` clients worked at its end.
     pub fn interval(
         &mut self,
@@ -252,7 +260,7 @@ impl<'a> Output<'a> {
     ) {
         self.line(&json!({
             "type": "interval",
-            "t_s": seconds(end),
+            "t_s": end.seconds(),
             "duration_s": duration_s,
             "sessions": sessions,
             "transactions": transactions(names, counts),
@@ -282,6 +290,9 @@ impl<'a> Output<'a> {
             let scheduled: u64 = summary.totals.iter().map(|counts| counts.scheduled).sum();
             assert_eq!(arrivals.scheduled, scheduled, "every arrival ends in exactly one way");
             line["arrivals"] = json!(arrivals);
+            if let Some(queued) = &summary.queued {
+                line["arrivals"]["queue"] = histogram(queued);
+            }
         }
         if !summary.statements.is_empty() {
             line["statements"] = statements(&summary.names, &summary.statements);
@@ -338,7 +349,7 @@ impl<'a> Output<'a> {
     pub fn waits(&mut self, end: Moment, duration_s: f64, seen: &Seen) {
         self.line(&json!({
             "type": "waits",
-            "t_s": seconds(end),
+            "t_s": end.seconds(),
             "duration_s": duration_s,
             "looks": seen.looks,
             "processes": seen.processes,
@@ -378,11 +389,6 @@ impl<'a> Output<'a> {
             self.broken.notify_one();
         }
     }
-}
-
-#[allow(clippy::cast_precision_loss)] // below a microsecond's hundredth in a year
-fn seconds(moment: Moment) -> f64 {
-    moment.0 as f64 / 1e9
 }
 
 fn transactions(names: &[Arc<str>], counts: &[Counts]) -> Value {

@@ -5,13 +5,17 @@ mod support;
 
 use std::time::Duration;
 
-use pgdrag_driver::load::run::Answer;
+use pgdrag_driver::io::clock::Moment;
+use pgdrag_driver::job::{RunJob, Share};
+use pgdrag_driver::load::caller::{Opening, Said};
 use pgdrag_driver::session::{Connection, Target};
 use serde_json::{Value, json};
 use support::scripts::{
-    MISTAKE, QUICK, Script, assert_sums, job, lines, of_type, phases, run_until, run_with, total,
+    MISTAKE, QUICK, Script, assert_sums, job, lines, of_type, phases, run_hearing, run_until,
+    run_with, total,
 };
 use support::{Server, one_number, run};
+use tokio::sync::mpsc::unbounded_channel;
 
 const SLOW: Script = Script { names: &["slow"], transactions: &[&["select pg_sleep(0.05)"]] };
 const INSERT: Script =
@@ -207,7 +211,7 @@ fn with_a_handshake_the_load_goes_on_until_the_caller_says_measure() {
             while one_number(&mut conn, "select count(*) from t").await < 500 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
-            Answer::AsAgreed
+            Said::Measure(Opening::Soon)
         };
         let job = job(&json!({"handshake": true, "warm_up_s": 0.01}));
         let never = std::future::pending();
@@ -230,14 +234,93 @@ fn a_handshake_without_its_answer_is_no_measurement() {
             let never = std::future::pending();
             run_with(server.target(), QUICK, &job, never, std::future::ready(answer)).await
         };
-        let lines = answered(Answer::EndOfFile).await.expect("a run");
+        let lines = answered(Said::EndOfFile).await.expect("a run");
         let done = lines.last().expect("lines");
         assert_eq!((&done["stopped_by"], &done["elapsed_s"]), (&json!("signal"), &json!(0.0)));
-        let error = answered(Answer::Strange("what?".into())).await.expect_err("strange");
-        assert!(error.to_string().contains(r#"answered "warm" with "what?""#), "{error}");
+        let error = answered(Said::Strange("what?".into())).await.expect_err("strange");
+        assert!(error.to_string().contains(r#"caller wrote "what?""#), "{error}");
         let error = run_until(server.target(), QUICK, &job, std::future::pending()).await;
         let message = error.expect_err("no answer").to_string();
         assert_eq!(message, "caller did not answer \"warm\" within 2 s");
+    });
+}
+
+#[test]
+fn a_window_opens_and_ends_when_the_caller_says_who_is_told_the_time() {
+    run(async {
+        let Some(server) = Server::start("a_window_opens_and_ends").await else { return };
+        let job = job(&json!({"handshake": true, "duration_s": 600.0, "budget_s": 600.0}));
+        let (say, said) = unbounded_channel();
+        let opening = Moment::at_seconds(0.5);
+        say.send(Said::Clock { id: 8, received: Moment(1_000) }).expect("heard");
+        say.send(Said::Measure(Opening::At(opening))).expect("heard");
+        let stop = async {
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            say.send(Said::End(Moment::at_seconds(2.0))).expect("heard");
+            std::future::pending::<()>().await;
+        };
+        let (lines, ended) = run_hearing(server.target(), QUICK, &job, stop, said).await;
+        ended.expect("a run");
+        let clock = of_type(&lines, "clock")[0];
+        assert_eq!((&clock["id"], &clock["received_s"]), (&json!(8), &json!(1e-6)));
+        assert!(clock["t_s"].as_f64() > Some(1e-6), "{clock}");
+        assert_sums(&lines);
+        let done = lines.last().expect("lines");
+        assert_eq!((&done["stopped_by"], &done["elapsed_s"]), (&json!("caller"), &json!(1.5)));
+        let first = of_type(&lines, "interval")[0];
+        assert!((first["t_s"].as_f64().expect("seconds") - 0.7).abs() < 1e-6, "{first}");
+    });
+}
+
+#[test]
+fn a_window_that_cannot_open_in_time_and_a_caller_that_leaves_others_alone_are_no_measurement() {
+    run(async {
+        let Some(server) = Server::start("a_window_that_cannot_open").await else { return };
+        let job = job(&json!({"handshake": true, "duration_s": 600.0, "budget_s": 600.0}));
+        let measured = async |job, said: &[Said]| {
+            let (say, heard) = unbounded_channel();
+            for one in said {
+                say.send(one.clone()).expect("heard");
+            }
+            run_hearing(server.target(), QUICK, job, std::future::pending(), heard).await
+        };
+        let (_, ended) = measured(&job, &[Said::Measure(Opening::At(Moment(0)))]).await;
+        let message = ended.expect_err("too late").to_string();
+        assert!(message.starts_with("window was to open at 0 s"), "{message}");
+        let job = RunJob { share: Some(Share { index: 1, of: 2 }), ..job.clone() };
+        let (lines, _) = measured(&job, &[Said::Measure(Opening::Soon), Said::EndOfFile]).await;
+        assert_eq!(lines.last().expect("lines")["stopped_by"], "signal");
+    });
+}
+
+#[test]
+fn drivers_that_share_a_load_have_all_of_its_clients_and_arrivals() {
+    run(async {
+        let test = "drivers_that_share_a_load_have_all_of_its_clients_and_arrivals";
+        let Some((server, mut conn)) = server_with_table(test).await else { return };
+        let pacing = json!({"kind": "open", "rate_per_s": 400.0, "arrivals": "uniform", "backlog_limit": 50});
+        let steps = json!([{"at_s": 0.0, "sessions": 2, "rate_per_s": null},
+                           {"at_s": 0.5, "sessions": 5, "rate_per_s": null}]);
+        let mut job =
+            job(&json!({"handshake": true, "connections": 5, "duration_s": 1.0, "budget_s": 1.0,
+                                  "interval_s": 0.5, "pacing": pacing, "steps": steps}));
+        let (mut scheduled, mut sessions) = (0, [0, 0]);
+        for index in 0..3 {
+            job.share = Some(Share { index, of: 3 });
+            let said = std::future::ready(Said::Measure(Opening::Soon));
+            let never = std::future::pending();
+            let lines = run_with(server.target(), INSERT, &job, never, said).await.expect("a run");
+            assert_sums(&lines);
+            scheduled += total(lines.last().expect("lines"), "insert", "scheduled");
+            for (sum, line) in sessions.iter_mut().zip(of_type(&lines, "interval")) {
+                *sum += line["sessions"].as_u64().expect("a count");
+            }
+        }
+        assert_eq!(sessions, [2, 5]);
+        // 400 in all, give or take one at each end of each driver's part, and what was due before the window.
+        assert!((394..=406).contains(&scheduled), "{scheduled}");
+        let used = one_number(&mut conn, "select count(distinct pid) from t").await;
+        assert_eq!(used, 5);
     });
 }
 

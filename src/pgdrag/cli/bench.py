@@ -19,7 +19,7 @@ from pgdrag.cli.bench_options import (
     names_of,
     refuse,
 )
-from pgdrag.cli.options import DryRun, Postgres, with_options
+from pgdrag.cli.options import DryRun, Postgres, refuse_hosts, with_options
 from pgdrag.english import capital
 from pgdrag.errors import EXIT_DONE
 from pgdrag.units import format_bytes, format_duration
@@ -95,6 +95,7 @@ def bench(
         plan = window.throw_away_plan() if throw_away else window.plan(server.named())
         return _print_plan(plan, json=load.json)
     if throw_away:
+        refuse_hosts(window.load, "--throw-away")
         return report_window(window.throw_away(), html=load.html, json=load.json)
     there = server.named()
     window.refuse(there)

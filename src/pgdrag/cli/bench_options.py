@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pgdrag.cli.options import LARGEST_SEED, Consent, Dsn, Json, Wait, WindowHtml
+from pgdrag.cli.options import (
+    LARGEST_SEED,
+    Consent,
+    Dsn,
+    Generators,
+    Json,
+    Wait,
+    WindowHtml,
+    generators_of,
+)
 from pgdrag.errors import UsageError
 from pgdrag.units import parse_seconds
 
@@ -163,7 +172,8 @@ class LoadOptions:
     """How hard and how long a load is run, and where its result goes."""
 
     client: Annotated[int | None, typer.Option("--client", "-c", metavar="N", min=1, max=MOST_CLIENTS, help="Number of clients, one connection each (default: 1)")] = None  # fmt: skip
-    jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Number of threads of the load driver")] = 1  # fmt: skip
+    jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Number of threads of each load driver")] = 1  # fmt: skip
+    generators: Generators = None
     time: Annotated[float | None, typer.Option("--time", "-T", metavar="SECONDS", min=0.1, max=LONGEST_S, help="Length of the measured window (default: 20, or the length of --sessions)")] = None  # fmt: skip
     warm_up: Annotated[float, typer.Option("--warm-up", metavar="SECONDS", min=0, max=86_400, help="Run the load this long before measuring")] = 5.0  # fmt: skip
     rate: Annotated[float | None, typer.Option("--rate", "-R", metavar="TPS", min=0.001, max=10_000_000, help="Target rate in transactions/s over all clients, in an open loop (default: as fast as possible)")] = None  # fmt: skip
@@ -221,6 +231,7 @@ class LoadOptions:
             steps=steps,
             transactions=transactions,
             reconnect=reconnect,
+            generators=generators_of(self.generators, connections),
         )
 
     def seed(self) -> int:

@@ -11,13 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
 from pgdrag.errors import UsageError
 from pgdrag.units import format_duration, parse_seconds
+
+if TYPE_CHECKING:
+    from pgdrag.model.load import LoadProfile
 
 WAIT, LONGEST_WAIT_S = "1h", 604_800.0  # what a --wait without a time means
 LARGEST_SEED = 2**62
@@ -44,6 +47,7 @@ Profile = Annotated[bool, typer.Option("--profile", help="Profile the server's p
 Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the report to FILE (default: $PGDRAG_HOME/reports/RUN.html)")]  # fmt: skip
 WindowHtml = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write the report as HTML to FILE")]  # fmt: skip
 Wait = Annotated[float | None, typer.Option("--wait", parser=_waiting_s, metavar="[TIME]", help=f"Wait while another pgdrag measures on this machine, or runs an experiment on the server of --dsn, up to TIME such as 10min (without TIME: {WAIT})")]  # fmt: skip
+Generators = Annotated[str | None, typer.Option("--generators", metavar="N|HOSTS", help='Divide the load between N drivers on this machine, or between hosts that SSH reaches and that have pgdrag, such as "load-a,load-b" (default: one driver, here)')]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would run, how long it takes and how much disk it needs, and run nothing")]  # fmt: skip
 Consent = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, even if others seem to use the server")]  # fmt: skip
@@ -62,6 +66,7 @@ class StudyOptions:
     builtin: Annotated[list[str] | None, typer.Option("--builtin", "-b", metavar="NAME[@W]", help="pgbench: run a built-in script, with weight W; repeatable")] = None  # fmt: skip
     file: Annotated[list[str] | None, typer.Option("--file", "-f", metavar="FILE[@W]", help="pgbench: run the script in FILE, with weight W; repeatable")] = None  # fmt: skip
     connections: Annotated[int | None, typer.Option("--connections", "-c", metavar="N", min=1, max=10_000, help="Number of sessions (default: 8, or the experiment's)")] = None  # fmt: skip
+    generators: Generators = None
     warm_up: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, max=86_400, help="Run the load this long before each measured window (default: 5, or the experiment's)")] = None  # fmt: skip
     measure: Annotated[float | None, typer.Option(metavar="SECONDS", min=1, max=86_400, help="Length of each measured window (default: 15, or the experiment's)")] = None  # fmt: skip
     window_budget: Annotated[float | None, typer.Option(metavar="SECONDS", min=1, max=604_800, help="Maximum length of a window with few commits (default: 4 times --measure)")] = None  # fmt: skip
@@ -112,6 +117,56 @@ def duration_of(text: str, option: str, *, least_s: float, most_s: float) -> flo
             hint=f"The range is {format_duration(least_s)} to {format_duration(most_s)}.",
         )
     return seconds
+
+
+MOST_GENERATORS = 100
+_HOST = re.compile(r"[\w@.:\[\]][\w@.:\[\]-]*", re.ASCII)
+
+
+def generators_of(text: str | None, connections: int) -> tuple[str, ...]:
+    """Return the host of each load generator, "" being this one, that `--generators` asks for; none for one driver here.
+
+    Raises:
+        UsageError: it is neither a number nor hosts, or there are more than clients.
+    """
+    if text is None:
+        return ()
+    if text.isascii() and text.isdigit():
+        number = int(text)
+        found = ("",) * min(number, MOST_GENERATORS + 1) if number != 1 else ()
+        is_known = number >= 1
+    else:
+        hosts = [host.strip() for host in text.split(",")]
+        found = tuple("" if host == "local" else host for host in hosts)
+        is_known = all(_HOST.fullmatch(host) for host in hosts)
+    if not is_known or len(found) > MOST_GENERATORS:
+        raise UsageError(
+            f'--generators "{text}" is neither a number from 1 to {MOST_GENERATORS} nor a list of hosts',
+            hint='Write --generators 3, or --generators load-a,load-b; "local" is this machine.',
+        )
+    if len(found) > connections:
+        raise UsageError(
+            f"{len(found)} load generators cannot divide {connections} client{'s' * (connections > 1)}",
+            hint="Use more clients, or fewer generators.",
+        )
+    return found
+
+
+def refuse_hosts(load: LoadProfile, without: str) -> None:
+    """Refuse generators on other hosts where the server is a throw-away one, which they cannot reach.
+
+    Args:
+        without: what does not go with them.
+
+    Raises:
+        UsageError: there is one.
+    """
+    if hosts := [host for host in load.generators if host]:
+        raise UsageError(
+            f"load generators on other hosts ({', '.join(hosts)}) cannot be combined with {without}",
+            detail="A throw-away server only has a Unix socket on this machine.",
+            hint="Name a server that they can reach, or use generators on this machine: --generators 2.",
+        )
 
 
 def command_group(help_: str) -> typer.Typer:

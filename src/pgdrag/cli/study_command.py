@@ -13,7 +13,13 @@ from pydantic import ValidationError
 from pgdrag.cli.consent import agree, ask, can_answer
 from pgdrag.cli.existing import ask_to_load, open_existing
 from pgdrag.cli.on_fleet import open_fleet
-from pgdrag.cli.options import LONGEST_BUDGET_S, StudyOptions, duration_of
+from pgdrag.cli.options import (
+    LONGEST_BUDGET_S,
+    StudyOptions,
+    duration_of,
+    generators_of,
+    refuse_hosts,
+)
 from pgdrag.cli.place import refuse_unwritable, stderr
 from pgdrag.cli.plan import difference_lines, print_plan, trials_words
 from pgdrag.cli.running import Runner, begin_and_report, open_runner, planned
@@ -141,7 +147,9 @@ class StudyCommand:
             ExperimentError: the experiment cannot be read.
         """
         if not isinstance(self.runner, ExistingTrialRunner):
-            return conditions(self.options, arms)
+            under = conditions(self.options, arms)
+            refuse_hosts(under.load, "a throw-away server")
+            return under
         options = _of_dataset_there(self.options, self.runner)
         return conditions(options, arms, is_loaded=self.runner.place.has_own_database)
 
@@ -375,9 +383,13 @@ def _changed(load: LoadProfile, options: StudyOptions) -> LoadProfile:
             "the experiment's load changes in steps, which set the connections and the length",
             hint="Omit --connections and --measure.",
         )
+    generators = load.generators
+    if options.generators is not None or connections < len(generators):
+        generators = generators_of(options.generators or str(len(generators)), connections)
     return replace(
         load,
         connections=connections,
+        generators=generators,
         threads=min(load.threads, connections),
         warm_up_s=load.warm_up_s if options.warm_up is None else options.warm_up,
         measure_s=measure_s,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from pgdrag.designs import OneBlock
-from pgdrag.english import cut, percent_words
+from pgdrag.english import counted, cut, percent_words
 from pgdrag.findings.combine import RungTrials, rate_of
 from pgdrag.findings.decay.findings import DecayFinding, way_words
 from pgdrag.findings.decay.together import finding_of as decay_finding
@@ -216,6 +216,8 @@ def load_words(load: LoadProfile, seed: int) -> str:
         clients = f"{load.steps[0].sessions} to {load.steps[-1].sessions} of {clients}"
     sessions = ", a new connection for each transaction" if load.reconnect else ""
     threads = f" on {load.threads} threads" if load.threads > 1 else ""
+    if load.generators:
+        threads = f"{f'{threads} each' if threads else ''} of {counted(len(load.generators), 'load generator')}"
     window = format_duration(load.measure_s)
     if load.transactions is not None:
         each = "" if load.connections == 1 else " a client"

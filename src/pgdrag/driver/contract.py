@@ -40,11 +40,25 @@ class _Line(BaseModel):
 
 # Dataclasses within a line forbid unknown fields as the line does.
 @dataclass(frozen=True)
-class _Transactions(Counts):
+class Transactions(Counts):
+    """How the transactions of one type ended, and how long those took that committed."""
+
     latency: Latency | None = None
 
     def counts(self) -> Counts:
+        """Return the counts alone."""
         return Counts(**{one.name: getattr(self, one.name) for one in fields(Counts)})
+
+
+@dataclass(frozen=True)
+class WaitedArrivals(Arrivals):
+    """What came of a schedule's arrivals, with all their waits."""
+
+    queue: Latency | None = None
+
+    def arrivals(self) -> Arrivals:
+        """Return it without the waits."""
+        return Arrivals(**{one.name: getattr(self, one.name) for one in fields(Arrivals)})
 
 
 class HelloLine(_Line):
@@ -93,6 +107,15 @@ class WarmLine(_Line):
     t_s: float
 
 
+class ClockLine(_Line):
+    """What time it is there, asked by a line `clock` that came at `received_s`."""
+
+    type: Literal["clock"]
+    id: int
+    received_s: float
+    t_s: float
+
+
 class IntervalLine(_Line):
     """One interval of the window."""
 
@@ -100,7 +123,7 @@ class IntervalLine(_Line):
     t_s: float
     duration_s: Annotated[float, Field(gt=0)]
     sessions: int
-    transactions: dict[str, _Transactions]
+    transactions: dict[str, Transactions]
 
     @property
     def committed(self) -> int:
@@ -118,7 +141,9 @@ class WaitsLine(_Line):
     processes: dict[str, dict[str, int]]
 
 
-class _ErrorCount(_Line):
+class ErrorCount(_Line):
+    """How often transactions of a type failed with an SQLSTATE, and what the first said."""
+
     transaction: str
     sqlstate: str
     message: str
@@ -139,12 +164,12 @@ class DoneLine(_Line):
     elapsed_s: float | None = None
     warm_up_s: float | None = None
     stopped_by: str | None = None
-    transactions: dict[str, _Transactions] | None = None
-    arrivals: Arrivals | None = None
+    transactions: dict[str, Transactions] | None = None
+    arrivals: WaitedArrivals | None = None
     connecting: Latency | None = None
     statements: tuple[Statement, ...] = ()
     sums: dict[str, Sum] = {}
-    errors: list[_ErrorCount] = []
+    errors: list[ErrorCount] = []
     driver: DriverCost | None = None
     rows: int | None = None
     bytes: int | None = None
@@ -172,6 +197,7 @@ Line = (
     | ProgressLine
     | WarmingLine
     | WarmLine
+    | ClockLine
     | IntervalLine
     | WaitsLine
     | DoneLine
@@ -233,7 +259,7 @@ def measurement_of(done: DoneLine, intervals: Sequence[IntervalLine]) -> Measure
         samples=tuple(_sample(line, start_s) for line in intervals),
         driver=done.driver,
         errors=tuple((e.transaction, e.sqlstate, e.message, e.count) for e in done.errors),
-        arrivals=done.arrivals,
+        arrivals=done.arrivals and done.arrivals.arrivals(),
         warm_up_s=done.warm_up_s,
         connecting=done.connecting,
         statements=done.statements,
@@ -256,7 +282,7 @@ def _no_window(done: DoneLine) -> DriverError:
 
 def _check_totals(
     totals: Mapping[str, Counts],
-    transactions: Mapping[str, _Transactions],
+    transactions: Mapping[str, Transactions],
     arrivals: Arrivals | None,
 ) -> None:
     for name, counts in totals.items():

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,7 +44,7 @@ THREADS_GIVEN_UP_S = 10.0
 _LAST_BYTES = 2000
 _LOOK_S = 0.1
 # So a driver that was told to end has ended, whatever its threads do.
-_CANCELLED_S = GRACE_S + THREADS_GIVEN_UP_S + 1.0
+CANCELLED_S = GRACE_S + THREADS_GIVEN_UP_S + 1.0
 
 L = TypeVar("L", bound=Line)
 Listener = Callable[[Line], None]
@@ -52,6 +52,12 @@ Listener = Callable[[Line], None]
 
 def ignore(line: Line) -> None:
     """Listen to a driver without caring what it says."""
+
+
+def error_of(line: ErrorLine) -> DriverError:
+    """Return what a driver says that could not do its job."""
+    where = f"The load driver was in its phase {line.phase}." if line.phase else None
+    return DriverError(line.message, sqlstate=line.sqlstate, phase=line.phase, detail=where)
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class Confined:
 
 @contextlib.contextmanager
 def conversation(
-    binary: Path,
+    command: Sequence[str | Path],
     job: Mapping[str, Any],
     listen: Listener,
     *,
@@ -80,6 +86,8 @@ def conversation(
     """Start the driver and send it its job; leaving the block before the end stops it.
 
     Args:
+        command: runs the driver, here or elsewhere, with the ends of the conversation as its standard streams; one
+            that is confined is a binary.
         confined: where the driver, and what it starts, is a client of a throw-away cluster and nothing more.
         starts_programs: have these ended, too, if this process dies.
         cancelled_s: how long it may take then to cancel what runs on the server; by default what it needs
@@ -89,7 +97,7 @@ def conversation(
         DriverError: the driver cannot be executed.
     """
     with (
-        _process(binary, confined) as (process, last_words),
+        _process(command, confined) as (process, last_words),
         guarded_session(process.pid, confined.user if confined else None)
         if starts_programs
         else contextlib.nullcontext(),
@@ -101,7 +109,7 @@ def conversation(
         except BaseException:
             # The driver cancels its statements, then ends.
             process.terminate()
-            talk.drain(_CANCELLED_S if cancelled_s is None else cancelled_s)
+            talk.drain(CANCELLED_S if cancelled_s is None else cancelled_s)
             if cancelled_s is not None:
                 process.kill()
             raise
@@ -120,6 +128,8 @@ class Conversation:
         self._pipe = process.stdout
         self._held = b""
         self._has_greeted = False
+        # By the monotonic clock: when what was read last had come.
+        self.heard_s = time.monotonic()
 
     @property
     def pid(self) -> int:
@@ -143,36 +153,53 @@ class Conversation:
         """
         deadline = time.monotonic() + timeout_s
         try:
-            while (text := self._line(deadline)) is not None:
-                line = parse_line(text)
-                if not self._has_greeted and not isinstance(line, HelloLine | ErrorLine):
-                    raise breach(f"its first line is of type {line.type}")
-                if isinstance(line, HelloLine) and line.contract != CONTRACT:
-                    raise breach(f"it speaks version {line.contract}, not {CONTRACT}")
-                self._has_greeted = True
+            while True:
+                line = self.next_line(deadline)
                 note(line)
                 self._listen(line)
                 if isinstance(line, kind):
                     return line
                 if isinstance(line, ErrorLine):
-                    where = (
-                        f"The load driver was in its phase {line.phase}." if line.phase else None
-                    )
-                    raise DriverError(
-                        line.message, sqlstate=line.sqlstate, phase=line.phase, detail=where
-                    )
+                    raise error_of(line)
                 if isinstance(line, DoneLine):
                     # Before the window was asked for: `measurement_of` says why, if it was stopped.
                     measurement_of(line, ())
                     raise breach("it was done before it was asked to measure")
         except TimeoutError:
             raise DriverError(f"load driver did not end within {timeout_s:.0f} s") from None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=1)
-        raise DriverError(
-            f"load driver ended without a result, exit status {self._process.poll()}",
-            detail=self._last_words.text() or "It wrote nothing to its standard error.",
-        )
+
+    def next_line(self, deadline: float) -> Line:
+        """Return the next line.
+
+        Args:
+            deadline: by the monotonic clock.
+
+        Raises:
+            TimeoutError: it is too late for one.
+            DriverError: the driver ended without a last word, or broke the contract.
+        """
+        if (text := self._line(deadline)) is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=1)
+            raise DriverError(
+                f"load driver ended without a result, exit status {self._process.poll()}",
+                detail=self._last_words.text() or "It wrote nothing to its standard error.",
+            )
+        line = parse_line(text)
+        if not self._has_greeted and not isinstance(line, HelloLine | ErrorLine):
+            raise breach(f"its first line is of type {line.type}")
+        if isinstance(line, HelloLine) and line.contract != CONTRACT:
+            raise breach(f"it speaks version {line.contract}, not {CONTRACT}")
+        self._has_greeted = True
+        return line
+
+    def end(self) -> None:
+        """Ask the driver to cancel what it has begun, and to end."""
+        self._process.terminate()
+
+    def kill(self) -> None:
+        """End the driver, whatever it does."""
+        self._process.kill()
 
     def drain(self, timeout_s: float) -> None:
         """Wait for the end of what the driver says, so that it is not kept from saying it."""
@@ -197,6 +224,7 @@ class Conversation:
                 if left_s < 0 or not selector.select(left_s):
                     raise TimeoutError
                 chunk = os.read(self._pipe.fileno(), 1 << 16)
+                self.heard_s = time.monotonic()
                 if not chunk:
                     return None
                 self._held += chunk
@@ -244,24 +272,24 @@ class _LastWords:
 
 @contextlib.contextmanager
 def _process(
-    binary: Path, confined: Confined | None
+    command: Sequence[str | Path], confined: Confined | None
 ) -> Iterator[tuple[subprocess.Popen[bytes], _LastWords]]:
     """Run the driver in a session of its own, so that Ctrl-C reaches pgdrag alone; end it."""
     try:
         process = (
             subprocess.Popen(
-                [binary],
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
             )
             if confined is None
-            else _confined_process(binary, confined)
+            else _confined_process(Path(command[0]), confined)
         )
     except (OSError, subprocess.SubprocessError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise DriverError(f'could not execute load driver "{binary}": {reason}') from error
+        raise DriverError(f'could not execute load driver "{command[0]}": {reason}') from error
     last_words = _LastWords(process)
     try:
         yield process, last_words
@@ -270,7 +298,7 @@ def _process(
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
-        for wait_s, number in ((1.0, signal.SIGTERM), (_CANCELLED_S, signal.SIGKILL)):
+        for wait_s, number in ((1.0, signal.SIGTERM), (CANCELLED_S, signal.SIGKILL)):
             try:
                 process.wait(timeout=wait_s)
                 break

@@ -12,10 +12,10 @@ import shutil
 import sysconfig
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pgdrag.driver.contract import (
     CONTRACT,
@@ -37,7 +37,9 @@ from pgdrag.driver.conversation import (
     conversation,
     ignore,
 )
+from pgdrag.driver.generators import Generator, LocalGenerator, by_ssh
 from pgdrag.driver.security import Security
+from pgdrag.driver.together import driving_together
 from pgdrag.errors import DriverError
 from pgdrag.host.clock import CLOCK
 from pgdrag.host.server_user import ServerUser
@@ -160,13 +162,17 @@ def find_driver() -> Path:
 
 @dataclass(frozen=True)
 class Driver:
-    """The load driver: one process a job.
+    """The load driver: one process a job, or several that divide a load between them.
+
+    Attributes:
+        reach: returns the generator on a host that a load names.
 
     Whatever cannot be done raises DriverError: the server refused, a script has a mistake, or the
     driver failed, broke its contract or took too long.
     """
 
     binary: Path
+    reach: Callable[[str], Generator] = by_ssh
 
     def load(
         self,
@@ -180,7 +186,7 @@ class Driver:
     ) -> Load:
         """Make and fill the workload's tables."""
         job = driver_job("load", target, workload, seed) | {"load": {"parallelism": parallelism}}
-        with conversation(self.binary, job, listen, cancelled_s=_LOAD_CANCELLED_S) as talk:
+        with conversation([self.binary], job, listen, cancelled_s=_LOAD_CANCELLED_S) as talk:
             done = talk.until(DoneLine, timeout_s)
         assert done.rows is not None, "a load's done line has rows"
         assert done.bytes is not None, "a load's done line has bytes"
@@ -198,20 +204,32 @@ class Driver:
     ) -> Iterator[Driving]:
         """Start driving the workload; the caller lets it warm up, looks around, and measures.
 
-        One process, and one stream of transactions, from the first to the last. Whoever leaves
+        One process for each generator, and one stream of transactions, from the first to the last. Whoever leaves
         the block earlier ends it: what runs on the server is cancelled.
         """
         job = driver_job("run", target, workload, seed) | {"run": _run(load)}
+        window_s = load.budget_s + GRACE_S + THREADS_GIVEN_UP_S + SLACK_S
+        timeouts_s = CONNECT_TIMEOUT_S + load.warm_up_s + SLACK_S, window_s
         # Alone it does nothing but speak with the server, and dies with this process.
         starts_programs = bool(workload.get("allow_shell"))
+        confined = _confined(target) if starts_programs else None
+        if load.generators:
+            here = LocalGenerator(self.binary)
+            with driving_together(
+                [self.reach(host) if host else here for host in load.generators],
+                job,
+                load,
+                listen,
+                timeouts_s=timeouts_s,
+                confined=confined,
+                starts_programs=starts_programs,
+            ) as driving:
+                yield driving
+            return
         with conversation(
-            self.binary,
-            job,
-            listen,
-            confined=_confined(target) if starts_programs else None,
-            starts_programs=starts_programs,
+            [self.binary], job, listen, confined=confined, starts_programs=starts_programs
         ) as talk:
-            yield Driving(talk, load)
+            yield _DrivingAlone(talk, *timeouts_s)
 
     def run(
         self,
@@ -233,7 +251,7 @@ class Driver:
         job = driver_job("watch", target, None, seed)
         job |= {"watch": {"every_s": every_s, "interval_s": WATCH_INTERVAL_S}}
         job["server"]["application_name"] = WATCH_NAME
-        with conversation(self.binary, job, ignore) as talk:
+        with conversation([self.binary], job, ignore) as talk:
             yield Watching(talk)
 
     def examples(self, workload: Mapping[str, object], *, seed: int = 0) -> tuple[Example, ...]:
@@ -242,7 +260,7 @@ class Driver:
         Nothing is connected to.
         """
         job = driver_job("compile", _NOWHERE, workload, seed)
-        with conversation(self.binary, job, ignore) as talk:
+        with conversation([self.binary], job, ignore) as talk:
             done = talk.until(DoneLine, SLACK_S)
         if done.examples is None:
             raise breach("a compilation's done line lacks examples")
@@ -259,7 +277,7 @@ class Driver:
         self, target: Target, workload: Mapping[str, object], *, timeout_s: float
     ) -> dict[str, str]:
         """Return what violates each consistency condition, by its name; "" where it holds."""
-        with conversation(self.binary, driver_job("check", target, workload, 0), ignore) as talk:
+        with conversation([self.binary], driver_job("check", target, workload, 0), ignore) as talk:
             done = talk.until(DoneLine, timeout_s)
         assert done.violations is not None, "a check's done line has violations"
         broken = {v.condition: f"{v.message} ({v.count})" for v in done.violations}
@@ -327,23 +345,32 @@ class Watching:
             return  # whoever watched has left in the middle of it, and closed the pipe
 
 
-class Driving:
+class Driving(Protocol):
     """A load under way: first `warm_up`, then `measure`, each once."""
-
-    def __init__(self, talk: Conversation, load: LoadProfile) -> None:
-        self._talk = talk
-        self._load = load
 
     def warm_up(self) -> None:
         """Return when the warm-up is over; the load continues."""
-        self._talk.until(WarmLine, CONNECT_TIMEOUT_S + self._load.warm_up_s + SLACK_S)
+        ...
 
     def measure(self) -> Measurement:
         """Open the measured window, and return what was counted in it when it has ended."""
+        ...
+
+
+class _DrivingAlone:
+    """One driver's load."""
+
+    def __init__(self, talk: Conversation, warm_timeout_s: float, window_timeout_s: float) -> None:
+        self._talk = talk
+        self._warm_timeout_s, self._window_timeout_s = warm_timeout_s, window_timeout_s
+
+    def warm_up(self) -> None:
+        self._talk.until(WarmLine, self._warm_timeout_s)
+
+    def measure(self) -> Measurement:
         lines: list[Line] = []
         self._talk.say({"type": "measure"})
-        timeout_s = self._load.budget_s + GRACE_S + THREADS_GIVEN_UP_S + SLACK_S
-        done = self._talk.until(DoneLine, timeout_s, lines.append)
+        done = self._talk.until(DoneLine, self._window_timeout_s, lines.append)
         return measurement_of(done, [line for line in lines if isinstance(line, IntervalLine)])
 
 
@@ -386,4 +413,5 @@ def _confined(target: Target) -> Confined | None:
 def _run(load: LoadProfile) -> dict[str, Any]:
     run = asdict(load)
     run["duration_s"] = run.pop("measure_s")
+    del run["generators"]
     return run | {"handshake": True, "interval_s": INTERVAL_S, "grace_s": GRACE_S}

@@ -161,7 +161,11 @@ class LoadTable(_Strict):
         description="Clients, one connection each (default: 8, or the most that sessions asks for)",
     )
     threads: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=1, description="Worker threads of the load driver"
+        default=1, description="Worker threads of each load driver"
+    )
+    generators: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=1,
+        description="Load drivers, a process each, that divide the connections and the rate between them",
     )
     sessions: (
         Annotated[Course, PlainValidator(_sessions), _course_schema(SessionRamp, _SESSIONS_SCHEMA)]

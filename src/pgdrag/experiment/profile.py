@@ -46,6 +46,7 @@ def load_profile(load: LoadTable, at: KeyPath) -> tuple[LoadProfile, list[Mistak
         if load.latency_limit_ms is None
         else round(load.latency_limit_ms * 1000),
         steps=_steps(load, connections),
+        generators=("",) * load.generators if load.generators > 1 else (),
     )
     found = [
         *_pacing_mistakes(load, at),
@@ -151,10 +152,11 @@ def _session_mistakes(load: LoadTable, profile: LoadProfile, at: KeyPath) -> lis
         )
         hint = f'Set connections to {most} or more, or leave "connections" out.'
         found.append(Mistake((*at, "sessions"), message, hint))
-    if profile.threads > profile.connections:
-        message = (
-            f'"threads" in {in_table(at)} must be at most the connections, '
-            f"{profile.connections}, not {profile.threads}"
-        )
-        found.append(Mistake((*at, "threads"), message))
+    for key in ("threads", "generators"):
+        if (value := getattr(load, key)) > profile.connections:
+            message = (
+                f'"{key}" in {in_table(at)} must be at most the connections, '
+                f"{profile.connections}, not {value}"
+            )
+            found.append(Mistake((*at, key), message))
     return found

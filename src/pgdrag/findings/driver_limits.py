@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pgdrag.english import counted, percent_words
 from pgdrag.findings.analysis import TreatmentAnalysis
 from pgdrag.model import Result
-from pgdrag.model.measurement import DriverCost, Latency, Measurement
+from pgdrag.model.measurement import DriverCost, Generator, Latency, Measurement
 from pgdrag.units import format_duration, format_number, format_rate
 
 BUSY = 0.8  # share of a processor from which a worker thread may have been the bottleneck
 LATE_US = 1_000.0  # p99 of the schedule's lateness from which arrivals are not on schedule
 LATE_SHARE = 0.1  # of the median latency: lateness or send lag that is seen in it
+CLOCK_SHARE = 0.05  # of an interval: windows that began so far apart are of different moments
 FAR_US = 100.0  # of a round trip: below, it is the server that wakes up, and no network
 FAR_SHARE = 0.5  # of the latency: round trips that take most of it
 
@@ -35,6 +36,7 @@ class DriverFinding:
         is_suspect: in any trial of the rung.
         round_trips: per transaction, in words: "7.1 round trips of 0.5 ms"; None where that is unknown.
         warnings: why, each with the remedy still untried.
+        generators: each of several load generators, in that trial; none: there was one driver.
     """
 
     trial: int
@@ -45,6 +47,7 @@ class DriverFinding:
     is_suspect: bool
     warnings: tuple[str, ...]
     round_trips: str | None = None
+    generators: tuple[Generator, ...] = ()
 
 
 def driver_finding(trials: Sequence[tuple[Result, Measurement]]) -> DriverFinding | None:
@@ -55,16 +58,18 @@ def driver_finding(trials: Sequence[tuple[Result, Measurement]]) -> DriverFindin
     if not trials:
         return None
     result, measured = max(trials, key=lambda trial: _busiest_share(trial[1]))
-    warnings = tuple(dict.fromkeys(text for _, one in trials for text in driver_warnings(one)))
+    limits = tuple(dict.fromkeys(text for _, one in trials for text in driver_warnings(one)))
+    clocks = tuple(dict.fromkeys(text for _, one in trials for text in clock_warnings(one)))
     return DriverFinding(
         trial=result.trial.number,
         cpu_share=_cpu_s(measured) / measured.elapsed_s,
         busiest_share=_busiest_share(measured),
         cpu_us_per_transaction=cpu_us_per_transaction(measured),
         cost=measured.driver,
-        is_suspect=bool(warnings),
-        warnings=warnings,
+        is_suspect=bool(limits),
+        warnings=(*limits, *clocks),
         round_trips=None if round_trip_share(measured) is None else _round_trip_words(measured),
+        generators=measured.generators,
     )
 
 
@@ -76,33 +81,39 @@ def cpu_us_per_transaction(measured: Measurement) -> float | None:
 
 
 def driver_warnings(measured: Measurement) -> tuple[str, ...]:
-    """Return why the driver may have been the bottleneck of a trial, or late: a clause each, with the remedy."""
-    cost, median_us = measured.driver, median_latency_us(measured.latency)
+    """Return why the driver may have been the bottleneck of a trial, or late: a clause each, with the remedy.
+
+    Of several generators it is the worst in each respect: that the others had time to spare proves nothing of it.
+    """
+    median_us = median_latency_us(measured.latency)
     limit_us = math.inf if median_us is None else LATE_SHARE * median_us
     beside = "" if median_us is None else f" (median latency {_us(median_us)})"
     interval_s = max((one.duration_s for one in measured.samples), default=math.inf)
-    busiest_share = _busiest_share(measured)
-    late_us, lag_us, stall_us = (
-        x or 0.0 for x in (cost.lateness_us_p99, cost.send_lag_us_p99, cost.stall_us_max)
-    )
+    busiest = max(_drivers(measured), key=lambda one: one.busiest_share)
+    latest = max(_drivers(measured), key=lambda one: one.cost.lateness_us_p99 or 0.0)
+    slowest = max(_drivers(measured), key=lambda one: one.cost.send_lag_us_p99 or 0.0)
+    stalled = max(_drivers(measured), key=lambda one: one.cost.stall_us_max or 0.0)
+    busiest_share, cost = busiest.busiest_share, busiest.cost
+    late_us = latest.cost.lateness_us_p99 or 0.0
+    lag_us, stall_us = slowest.cost.send_lag_us_p99 or 0.0, stalled.cost.stall_us_max or 0.0
     found = []
     if busiest_share > BUSY:
         found.append(
-            f"the load driver may be the bottleneck: its busiest thread used {percent_words(busiest_share)} of a "
+            f"{busiest.name} may be the bottleneck: its busiest thread used {percent_words(busiest_share)} of a "
             f"processor, so the server is at least this fast; give it more than {counted(cost.threads, 'thread')}, "
             "or a machine of its own"
         )
     if late_us > min(LATE_US, limit_us):
         found.append(
-            f"the load driver was late: 1 % of arrivals began {_us(late_us)} or more behind schedule although a "
+            f"{latest.name} was late: 1 % of arrivals began {_us(late_us)} or more behind schedule although a "
             f"client was free{beside}; offer less, or give the driver more threads or a machine of its own"
         )
     if lag_us > limit_us:
         found.append(
-            f"the latency includes waits of the load driver: 1 % of answers waited {_us(lag_us)} or more for its "
+            f"the latency includes waits of {slowest.name}: 1 % of answers waited {_us(lag_us)} or more for its "
             f"processor{beside}; use fewer connections per thread, or a machine of its own"
         )
-    share = round_trip_share(measured)
+    cost, share = measured.driver, round_trip_share(measured)
     if share is not None and share > FAR_SHARE and (cost.round_trip_us or 0.0) >= FAR_US:
         committed_per_s = measured.total.committed / measured.elapsed_s
         found.append(
@@ -113,10 +124,23 @@ def driver_warnings(measured: Measurement) -> tuple[str, ...]:
         )
     if stall_us / 1e6 > interval_s:
         found.append(
-            f"the load driver stalled for {_us(stall_us)}, longer than an interval: something else used its "
+            f"{stalled.name} stalled for {_us(stall_us)}, longer than an interval: something else used its "
             "processor; run on a quiet machine"
         )
     return tuple(found)
+
+
+def clock_warnings(measured: Measurement) -> tuple[str, ...]:
+    """Return what the clocks of several generators leave in doubt: a clause, with the remedy."""
+    interval_s = max((one.duration_s for one in measured.samples), default=math.inf)
+    worst = max(measured.generators, key=lambda one: one.clock_uncertainty_s, default=None)
+    if worst is None or worst.clock_uncertainty_s <= CLOCK_SHARE * interval_s:
+        return ()
+    return (
+        f"windows of load generators may have begun up to {format_duration(worst.clock_uncertainty_s)} apart "
+        f"({worst.name}), as questions for its time took that long, so that samples of one interval are not quite of "
+        "the same moments; use a host with a faster way to it, or one that is less busy",
+    )
 
 
 def round_trip_share(measured: Measurement) -> float | None:
@@ -164,17 +188,37 @@ def driver_words(found: DriverFinding) -> str:
     return ", ".join(parts)
 
 
+@dataclass(frozen=True)
+class _Driver:
+    name: str
+    cost: DriverCost
+    busiest_share: float
+
+
+def _drivers(measured: Measurement) -> list[_Driver]:
+    """Return each driver that measured: the one, or those of several generators."""
+    if not measured.generators:
+        return [_Driver("the load driver", measured.driver, _busiest_share(measured))]
+    return [
+        _Driver(f"load {one.name}", one.driver, busiest_thread_share(one.driver, one.elapsed_s))
+        for one in measured.generators
+    ]
+
+
 def _cpu_s(measured: Measurement) -> float:
     return measured.driver.user_cpu_s + measured.driver.system_cpu_s
 
 
 def _busiest_share(measured: Measurement) -> float:
+    return busiest_thread_share(measured.driver, measured.elapsed_s)
+
+
+def busiest_thread_share(cost: DriverCost, elapsed_s: float) -> float:
     """Return the share of a processor that the busiest worker thread used; where unknown, their mean."""
-    cost = measured.driver
     busiest_s = cost.busiest_thread_cpu_s
     if busiest_s is None:
-        busiest_s = _cpu_s(measured) / max(cost.threads, 1)
-    return busiest_s / measured.elapsed_s
+        busiest_s = (cost.user_cpu_s + cost.system_cpu_s) / max(cost.threads, 1)
+    return busiest_s / elapsed_s
 
 
 def _us(value_us: float) -> str:

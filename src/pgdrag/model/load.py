@@ -72,7 +72,7 @@ class LoadProfile:
         budget_s: longest measured window, in seconds.
         pacing: when a client begins its next transaction.
         min_commits: with fewer commits the window goes on, up to `budget_s`.
-        threads: worker threads of the load driver.
+        threads: worker threads of each load driver.
         latency_limit_us: transactions that take longer are counted; in open loop an arrival that is
             later than this is skipped. None: no limit.
         transactions: how many each client ends in the window, which ends with the last of them, or after
@@ -81,6 +81,8 @@ class LoadProfile:
             in closed loop.
         steps: how sessions and rate change, the first at 0 (and in the warm-up); none: all connections
             work at the pacing's rate throughout.
+        generators: the host of each load driver, "" being this one, where several divide connections and rate between
+            them; none: one driver, here. Each has `threads`.
     """
 
     connections: int
@@ -94,6 +96,7 @@ class LoadProfile:
     steps: tuple[Step, ...] = ()
     transactions: int | None = None
     reconnect: bool = False
+    generators: tuple[str, ...] = ()
 
     def shortened(self) -> LoadProfile:
         """Return the same load for a third of the time: enough to tell what matters, and not by how much.

@@ -189,6 +189,30 @@ class DriverCost:
 
 
 @dataclass(frozen=True)
+class Generator:
+    """One of several load generators that measured together.
+
+    Attributes:
+        name: "generator 2", with its host where it has one of its own: "generator 2 (load-b)".
+        clients: how many of the load's were its own.
+        elapsed_s: its window; shorter than that of all where its clients had ended their transactions earlier.
+        clock_uncertainty_s: how far its window may have begun before or after that of pgdrag's clock.
+    """
+
+    name: str
+    clients: int
+    committed: int
+    elapsed_s: float
+    clock_uncertainty_s: float
+    driver: DriverCost
+
+    @property
+    def committed_per_s(self) -> float:
+        """Committed transactions per second of its window."""
+        return self.committed / self.elapsed_s
+
+
+@dataclass(frozen=True)
 class Measurement:
     """What the driver counted in the measured window.
 
@@ -203,6 +227,8 @@ class Measurement:
         statements: of the scripts, where they were to be timed.
         sums: of the scripts' variables, where they are asked for, by the variable's name.
         connecting: how long it took, where each transaction has a session of its own.
+        generators: each of them, where there are several; `driver` then has their sums, and of what may have been the
+            bottleneck the worst.
     """
 
     elapsed_s: float
@@ -217,6 +243,7 @@ class Measurement:
     connecting: Latency | None = None
     statements: tuple[Statement, ...] = ()
     sums: Mapping[str, Sum] = field(default_factory=dict)
+    generators: tuple[Generator, ...] = ()
 
     @cached_property  # the analysis asks each trial for it dozens of times
     def total(self) -> Counts:

@@ -24,7 +24,7 @@ from pgdrag.findings.analysis import run_analyses, treatment_analyses
 from pgdrag.findings.combine import rate_of
 from pgdrag.findings.values import Findings, Interval, TreatmentFinding
 from pgdrag.model import Level, Outcome, RestoreCost, Result, RunRecord, Study
-from pgdrag.model.measurement import Arrivals, Counts, DriverCost
+from pgdrag.model.measurement import Arrivals, Counts, DriverCost, Generator
 from pgdrag.model.recordings import Recordings
 
 FORMAT: Final = 2  # changes when a key changes its meaning or goes away
@@ -97,6 +97,7 @@ class Trial:
     committed_per_s: float | None
     counts: Mapping[str, Counts] | None
     driver: DriverCost | None
+    generators: tuple[Generator, ...] | None
     phases_s: Mapping[str, float]
     restored: RestoreCost | None
     violations: tuple[str, ...]

@@ -20,7 +20,7 @@ from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Example
 from pgdrag.model.program import Program
 from pgdrag.passwords import has_password_in_command
-from pgdrag.workloads import Workload
+from pgdrag.workloads import Objection, Workload
 from pgdrag.workloads._program import Ended, program_environment, run_program
 from pgdrag.workloads._reading import (
     PROFILES,
@@ -126,6 +126,16 @@ class Command(Workload):
         profile = PROFILES.get(str(parameters.get("profile")))
         counts = f". What it counts: {profile.counts}" if profile else ""
         return super().words(given) + counts
+
+    def objection(self, load: LoadProfile) -> Objection | None:
+        """Refuse several generators: the program is one of its own."""
+        if not load.generators:
+            return None
+        return Objection(
+            "command",
+            "is one program, which cannot be divided between load generators",
+            "Omit the generators: only the load driver's own workloads have several.",
+        )
 
     @property
     def needs_superuser(self) -> bool:

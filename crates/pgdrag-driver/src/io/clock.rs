@@ -21,6 +21,20 @@ impl Moment {
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
+
+    /// In seconds.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)] // below a microsecond's hundredth in a year
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// The moment so many seconds after the clock began.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a cast of a float saturates
+    pub fn at_seconds(seconds: f64) -> Self {
+        Self((seconds * 1e9).round() as u64)
+    }
 }
 
 impl Add<Duration> for Moment {

@@ -16,7 +16,7 @@ use crate::io::stream::KeepAlive;
 use crate::session::{AuthMethod, ChannelBinding, Target, Trust};
 use crate::tls::TlsTerms;
 
-pub use run::{Arrivals, Pacing, RunJob, StepJob};
+pub use run::{Arrivals, Pacing, RunJob, Share, StepJob};
 pub use tpcc::{Isolation, Mix, StatementMode, Terminals, TpccJob};
 pub use watch::WatchJob;
 

@@ -39,6 +39,49 @@ pub struct RunJob {
     pub steps: Vec<StepJob>,
     /// An arrival that is later than this is skipped, a commit that took longer is counted.
     pub latency_limit_us: Option<u64>,
+    /// Which part of this load is this driver's; `None`: all of it.
+    #[serde(default)]
+    pub share: Option<Share>,
+}
+
+/// Of several drivers that put one load on the server, driver number `index` has every client whose number
+/// leaves this remainder when it is divided by `of`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// The driver's number, from 0.
+    pub index: u32,
+    /// How many drivers there are.
+    pub of: u32,
+}
+
+impl Share {
+    const ALL: Self = Self { index: 0, of: 1 };
+
+    fn check(self, run: &RunJob) -> Result<(), String> {
+        check_at_least_one("run.share.of", self.of)?;
+        if self.of > run.connections {
+            return Err(format!(
+                r#"key "run.share.of" must be at most run.connections ({}), not {}"#,
+                run.connections, self.of
+            ));
+        }
+        if self.index >= self.of {
+            return Err(format!(
+                r#"key "run.share.index" must be below run.share.of ({}), not {}"#,
+                self.of, self.index
+            ));
+        }
+        // Nobody but the caller knows what all drivers have committed, and when all are warm.
+        if run.min_commits > 0 {
+            return Err(r#"keys "run.share" and "run.min_commits" cannot both be given"#.into());
+        }
+        if run.handshake {
+            Ok(())
+        } else {
+            Err(r#"key "run.handshake" must be true with "run.share""#.into())
+        }
+    }
 }
 
 /// When transactions arrive.
@@ -88,6 +131,31 @@ pub struct StepJob {
 }
 
 impl RunJob {
+    /// This driver's part of the load.
+    #[must_use]
+    pub fn share(&self) -> Share {
+        self.share.unwrap_or(Share::ALL)
+    }
+
+    /// The numbers of this driver's clients, ascending.
+    pub fn own_clients(&self) -> impl Iterator<Item = u32> {
+        let Share { index, of } = self.share();
+        (index..self.connections).step_by(of as usize)
+    }
+
+    /// How many of this driver's clients have a number below this one.
+    #[must_use]
+    pub fn own_clients_below(&self, number: u32) -> u32 {
+        let Share { index, of } = self.share();
+        number.min(self.connections).saturating_sub(index).div_ceil(of)
+    }
+
+    /// How many clients this driver has.
+    #[must_use]
+    pub fn own_connections(&self) -> u32 {
+        self.own_clients_below(self.connections)
+    }
+
     pub(super) fn check(&self) -> Result<(), String> {
         check_at_least_one("run.connections", self.connections)?;
         check_at_least_one("run.threads", self.threads)?;
@@ -113,7 +181,8 @@ impl RunJob {
         }
         self.pacing.check()?;
         self.check_transactions()?;
-        self.check_steps()
+        self.check_steps()?;
+        self.share.map_or(Ok(()), |share| share.check(self))
     }
 
     fn check_transactions(&self) -> Result<(), String> {
@@ -193,5 +262,59 @@ fn check_rate(key: &str, rate: f64) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(r#"key "{key}" must be between 0.000001 and 1000000, not {rate}"#))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn job(connections: u32, share: Option<(u32, u32)>) -> RunJob {
+        serde_json::from_value(json!({
+            "connections": connections, "threads": 1, "reconnect": false, "warm_up_s": 0.0, "handshake": true,
+            "duration_s": 1.0, "min_commits": 0, "budget_s": 1.0, "interval_s": 1.0, "grace_s": 1.0,
+            "pacing": {"kind": "closed"}, "steps": [], "latency_limit_us": null,
+            "share": share.map(|(index, of)| json!({"index": index, "of": of})),
+        }))
+        .expect("a sound job")
+    }
+
+    #[test]
+    fn a_share_is_one_of_those_that_there_are() {
+        // (index, of, what is wrong with 4 connections)
+        for (index, of, wrong) in [
+            (0, 1, None),
+            (3, 4, None),
+            (0, 0, Some("run.share.of\" must be at least 1")),
+            (2, 2, Some("run.share.index\" must be below run.share.of (2), not 2")),
+            (0, 5, Some("run.share.of\" must be at most run.connections (4), not 5")),
+        ] {
+            let found = job(4, Some((index, of))).check();
+            match wrong {
+                None => assert_eq!(found, Ok(())),
+                Some(wrong) => assert!(found.is_err_and(|error| error.contains(wrong)), "{wrong}"),
+            }
+        }
+        let waits = RunJob { min_commits: 1, ..job(4, Some((0, 2))) };
+        assert!(waits.check().is_err_and(|error| error.contains("run.min_commits")));
+        let hurries = RunJob { handshake: false, ..job(4, Some((0, 2))) };
+        assert!(hurries.check().is_err_and(|error| error.contains("run.handshake")));
+    }
+
+    proptest! {
+        #[test]
+        fn every_client_is_one_drivers(connections in 1_u32..200, of in 1_u32..20, number in 0_u32..250) {
+            prop_assume!(of <= connections);
+            let jobs: Vec<_> = (0..of).map(|index| job(connections, Some((index, of)))).collect();
+            let mut all: Vec<_> = jobs.iter().flat_map(RunJob::own_clients).collect();
+            all.sort_unstable();
+            prop_assert_eq!(all, job(connections, None).own_clients().collect::<Vec<_>>());
+            for job in jobs {
+                let below = job.own_clients().filter(|client| *client < number).count();
+                prop_assert_eq!(job.own_clients_below(number) as usize, below);
+            }
+        }
     }
 }

@@ -45,6 +45,8 @@ pub(crate) struct Terms {
     pub(crate) counts_from_due: bool,
     pub(crate) interval: Duration,
     pub(crate) clock: Clock,
+    /// The lowest number of this driver's clients.
+    pub(crate) first_client: u32,
     /// What a question takes that asks for nothing; the first client finds it out before it begins.
     pub(crate) round_trip_ns: AtomicU64,
 }

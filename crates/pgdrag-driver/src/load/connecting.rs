@@ -42,7 +42,7 @@ pub(crate) async fn connect<W: Workload>(
             loop {
                 let Some(number) = left.borrow_mut().pop_front() else { return Ok(()) };
                 let mut connection = Connection::connect(&terms.target).await?;
-                if number == 0 {
+                if number == terms.first_client {
                     workload.expect_dataset(&mut connection).await?;
                     let round_trip = connection.round_trip().await?;
                     let nanoseconds = u64::try_from(round_trip.as_nanos()).unwrap_or(u64::MAX);

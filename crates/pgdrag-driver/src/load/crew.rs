@@ -14,6 +14,7 @@ use crate::job::{Pacing, RunJob};
 use crate::load::clients::{Retries, Terms};
 use crate::load::intervals::Intervals;
 use crate::load::pacing::{Backlog, Seen};
+use crate::load::samples::Latencies;
 use crate::load::steps::Steps;
 use crate::load::tally::{Insight, Warmed};
 use crate::load::window::Window;
@@ -86,10 +87,12 @@ impl Crew {
             counts_from_due: matches!(job.pacing, Pacing::Open { .. }),
             interval,
             clock,
+            first_client: job.share().index,
             round_trip_ns: AtomicU64::new(0),
         });
 
-        let threads = job.threads.min(job.connections);
+        let own: Vec<_> = job.own_clients().collect();
+        let threads = job.threads.min(job.own_connections());
         let (names, steps) = (workload.transactions(), Arc::new(Steps::new(job)));
         let intervals =
             Intervals::new(threads as usize, interval, Arc::clone(&names), Arc::clone(&steps));
@@ -97,7 +100,12 @@ impl Crew {
             let post = Post {
                 terms: Arc::clone(&terms),
                 workload: Arc::clone(workload),
-                numbers: (thread..job.connections).step_by(threads as usize).collect(),
+                numbers: own
+                    .iter()
+                    .skip(thread as usize)
+                    .step_by(threads as usize)
+                    .copied()
+                    .collect(),
                 clients: job.connections,
                 stage: stages.clone(),
                 events: sender.clone(),
@@ -210,6 +218,11 @@ impl Crew {
         !self.has_schedule
     }
 
+    /// How long arrivals waited; `None` without any.
+    pub(crate) fn queued(&self) -> Option<&Latencies> {
+        Some(&self.insight.queued).filter(|queued| self.has_schedule && !queued.is_empty())
+    }
+
     /// What became of the schedule's arrivals, once all threads have ended.
     pub(crate) fn arrivals(&self) -> Option<Arrivals> {
         let nothing = Seen::default();
@@ -239,6 +252,7 @@ impl Crew {
             names: Arc::clone(&self.names),
             totals: vec![crate::load::samples::Counts::default(); self.names.len()],
             arrivals: self.has_schedule.then(Arrivals::default),
+            queued: None,
             connecting: None,
             sums: Vec::new(),
             statements: Vec::new(),

@@ -91,7 +91,7 @@ impl Intervals {
         add_up(&mut self.totals, &counts);
         // A step that begins with the interval's end belongs to the next one.
         let inside = end - Duration::from_nanos(1);
-        let sessions = self.steps.at(inside, Some(opening)).sessions;
+        let sessions = self.steps.at(inside, Some(opening)).own_sessions;
         output.interval(end, length.as_secs_f64(), sessions, &self.names, &counts);
         self.spare.give(counts);
     }

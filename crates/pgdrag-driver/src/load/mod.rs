@@ -1,5 +1,6 @@
 //! A run: its coordinator and threads, when transactions are due, and what is counted.
 
+pub mod caller;
 pub(crate) mod canceller;
 pub(crate) mod clients;
 pub(crate) mod connecting;

@@ -87,20 +87,23 @@ impl Backlog {
     /// The job's arrivals from `start` on; `None` in a closed loop.
     #[must_use]
     pub fn new(job: &RunJob, window: &Arc<Window>, start: Moment, seed: u64) -> Option<Self> {
+        let share = job.share();
+        // So that the arrivals of all drivers together come at equal distances, too.
+        let even = Gaps::Uniform(f64::from(share.index) / f64::from(share.of));
         let (gaps, overflow, limit, latency_limit_us) = match job.pacing {
             PacingJob::Closed => return None,
             PacingJob::Open { arrivals, backlog_limit, .. } => {
                 let gaps = match arrivals {
-                    Distribution::Uniform => Gaps::Uniform,
-                    Distribution::Poisson => Gaps::Poisson(Chance::new(seed)),
+                    Distribution::Uniform => even,
+                    Distribution::Poisson => Gaps::Poisson(Chance::of_share(seed, share)),
                 };
                 (gaps, Overflow::Oldest, backlog_limit, job.latency_limit_us)
             }
             // What its queue took in, BenchBase executes, however late.
-            PacingJob::Benchbase { queue_limit, .. } => {
-                (Gaps::Uniform, Overflow::Newest, queue_limit, None)
-            }
+            PacingJob::Benchbase { queue_limit, .. } => (even, Overflow::Newest, queue_limit, None),
         };
+        let limit = u64::from(limit) * u64::from(job.own_connections());
+        let limit = limit.div_ceil(u64::from(job.connections));
         let steps = Arc::new(Steps::new(job));
         let state = State {
             schedule: Schedule::new(gaps, Arc::clone(&steps), start),
@@ -112,7 +115,7 @@ impl Backlog {
             lost: Lost::default(),
         };
         Some(Self {
-            limit: limit as usize,
+            limit: usize::try_from(limit).expect("at most what the job says"),
             overflow,
             latency_limit: latency_limit_us.map(Duration::from_micros),
             steps,

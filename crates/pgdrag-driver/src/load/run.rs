@@ -8,11 +8,13 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{sleep_until, timeout};
 
 use crate::error::Error;
 use crate::io::clock::Moment;
 use crate::io::process::CpuTime;
+use crate::load::caller::{Caller, Opening, Said};
 use crate::load::canceller::AT_A_TIME;
 pub use crate::load::crew::Order;
 use crate::load::crew::{Begun, Crew};
@@ -33,17 +35,6 @@ pub fn open_files_besides(threads: u32) -> u64 {
     32 + u64::from(threads) * (8 + AT_A_TIME as u64)
 }
 
-/// What the caller answered, for example when the warm-up was over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// Go on: open the window.
-    AsAgreed,
-    /// The caller has gone: stop.
-    EndOfFile,
-    /// Something that the contract does not know.
-    Strange(String),
-}
-
 /// Why there is nothing to wait for any more.
 enum Stop {
     /// A signal, a caller that has gone, or a line that could not be written.
@@ -56,34 +47,50 @@ enum Stop {
 
 /// Runs warm-up and window, and writes their lines, the last one only if all went well.
 ///
-/// `stop` ends the run as if the deadline had come. `answer` is waited for with a handshake only. An
-/// error says why no window could be opened, or what is wrong with the job.
+/// `stop` ends the run as if the deadline had come. `said` is what the caller says; with a handshake, when the
+/// window opens. An error says why no window could be opened, or what is wrong with the job.
 pub async fn run<W: Workload>(
     order: Order<'_, W>,
     output: &mut Output<'_>,
     stop: impl Future<Output = ()>,
-    answer: impl Future<Output = Answer>,
+    said: UnboundedReceiver<Said>,
 ) -> Result<(), Error> {
     let mut stop = pin!(stop);
     output.phase("connect");
     let mut crew = Crew::start(&order, output.clock());
-    let is_stopped = tokio::select! {
-        biased;
-        () = &mut stop => true,
-        ready = crew.ready() => { ready?; false }
+    let mut caller = Caller::new(said, order.job.share.is_some());
+    let is_stopped = {
+        let mut ready = pin!(crew.ready());
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut stop => break true,
+                ready = &mut ready => { ready?; break false; }
+                said = caller.hear() => match said {
+                    Said::Clock { id, received } => output.time(id, received),
+                    Said::Measure(_) => {}
+                    Said::EndOfFile | Said::End(_) => break true,
+                    Said::Strange(line) => return Err(strange(&line)),
+                },
+            }
+        }
     };
     if is_stopped {
         output.done_run(&crew.nothing(Duration::ZERO));
         return Ok(());
     }
     let Begun { window, began } = crew.begin(&order, output.clock());
-    let mut run = Run { crew, output, stop, window, cpu: CpuTime::default() };
-    let mut stopped = run.warm_up(&order, began, answer).await?;
+    let mut run = Run { crew, output, stop, caller, window, cpu: CpuTime::default() };
+    let mut stopped = run.warm_up(&order, began).await?;
     if stopped.is_none() {
         run.output.phase("run");
         stopped = run.measure().await;
     }
     run.end(&order, stopped, began).await
+}
+
+fn strange(line: &str) -> Error {
+    Error::Workload(format!("caller wrote {line:?}, which the contract does not know"))
 }
 
 /// Puts each statement beside its executions.
@@ -96,6 +103,7 @@ struct Run<'a, 'o, S> {
     crew: Crew,
     output: &'a mut Output<'o>,
     stop: Pin<&'a mut S>,
+    caller: Caller,
     window: Arc<Window>,
     /// At the opening of the window, and then over it.
     cpu: CpuTime,
@@ -107,7 +115,6 @@ impl<S: Future<Output = ()>> Run<'_, '_, S> {
         &mut self,
         order: &Order<'_, W>,
         began: Moment,
-        answer: impl Future<Output = Answer>,
     ) -> Result<Option<Stop>, Error> {
         let clock = self.output.clock();
         let end = began + Duration::from_secs_f64(order.job.warm_up_s);
@@ -129,14 +136,13 @@ impl<S: Future<Output = ()>> Run<'_, '_, S> {
             return Ok(None);
         }
         self.output.warm();
-        let mut answer = pin!(answer);
         let limit = clock.now() + order.connect_timeout;
-        let answer = loop {
-            let next = (told + interval).min(limit);
-            tokio::select! {
-                biased;
-                answer = &mut answer => break answer,
-                stop = self.wait_until(next) => if let Some(stop) = stop { return Ok(Some(stop)); },
+        let asked = loop {
+            if let Some(asked) = self.caller.asked() {
+                break asked;
+            }
+            if let Some(stop) = self.wait_until((told + interval).min(limit)).await {
+                return Ok(Some(stop));
             }
             if clock.now() >= limit {
                 return self.give_up(format!(
@@ -144,20 +150,30 @@ impl<S: Future<Output = ()>> Run<'_, '_, S> {
                     order.connect_timeout.as_secs_f64()
                 ));
             }
-            self.crew.tell_warming(interval, self.output);
-            told = told + interval;
-        };
-        match answer {
-            Answer::AsAgreed => {
-                let opening = clock.now() + NOTICE;
-                self.window.open(opening);
-                Ok(self.wait_until(opening).await)
+            if clock.now() >= told + interval {
+                self.crew.tell_warming(interval, self.output);
+                told = told + interval;
             }
-            Answer::EndOfFile => Ok(Some(Stop::Outside)),
-            Answer::Strange(line) => self.give_up(format!(
-                "caller answered \"warm\" with {line:?} instead of {{\"type\":\"measure\"}}"
-            )),
+        };
+        let soonest = clock.now() + NOTICE;
+        let opening = match asked {
+            Opening::Soon => soonest,
+            Opening::At(moment) if moment >= soonest => moment,
+            Opening::At(moment) => {
+                return self.give_up(format!(
+                    "window was to open at {} s, and that was too late to ask for at {} s",
+                    moment.seconds(),
+                    clock.now().seconds()
+                ));
+            }
+        };
+        self.window.open(opening);
+        while clock.now() < opening {
+            if let Some(stop) = self.wait_until(opening).await {
+                return Ok(Some(stop));
+            }
         }
+        Ok(None)
     }
 
     /// Ends the threads without a result.
@@ -192,7 +208,8 @@ impl<S: Future<Output = ()>> Run<'_, '_, S> {
         }
     }
 
-    /// Takes events until `moment`; something else may end the run before.
+    /// Takes events until `moment`, or until the caller has said when the window opens or ends; something else
+    /// may end the run before.
     async fn wait_until(&mut self, moment: Moment) -> Option<Stop> {
         let clock = self.output.clock();
         loop {
@@ -213,6 +230,16 @@ impl<S: Future<Output = ()>> Run<'_, '_, S> {
                         self.crew.take(event);
                         self.crew.intervals.print_complete(&self.window, self.output);
                     }
+                },
+                said = self.caller.hear() => match said {
+                    Said::Clock { id, received } => self.output.time(id, received),
+                    Said::Measure(_) => return None,
+                    Said::End(moment) if self.window.opening().is_some() => {
+                        self.window.end_by(moment.max(clock.now() + NOTICE));
+                        return None;
+                    }
+                    Said::EndOfFile | Said::End(_) => return Some(Stop::Outside),
+                    Said::Strange(line) => return Some(Stop::Fatal(strange(&line))),
                 },
                 () = sleep_until(clock.instant(moment).into()) => return None,
             }
@@ -284,6 +311,7 @@ impl<S: Future<Output = ()>> Run<'_, '_, S> {
             warm_up_s: opening.since(began).as_secs_f64(),
             stopped_by,
             arrivals: crew.arrivals(),
+            queued: crew.queued().cloned(),
             statements: with_laps(crew.statements, &crew.insight.laps),
             sums: order.workload.sums(),
             connecting: order.job.reconnect.then_some(crew.insight.connecting),

@@ -7,13 +7,14 @@
 use std::sync::Arc;
 
 use crate::io::clock::Moment;
+use crate::job::Share;
 use crate::load::steps::Steps;
 
 /// The distribution of the gaps between arrivals.
 #[derive(Debug, Clone)]
 pub enum Gaps {
-    /// All equal; the first arrival is due at once.
-    Uniform,
+    /// All equal; the first arrival is due after this share of a gap.
+    Uniform(f64),
     /// Exponential: a Poisson process.
     Poisson(Chance),
 }
@@ -28,6 +29,14 @@ impl Chance {
     pub fn new(seed: u64) -> Self {
         // Another stream than that of a client which has the same seed.
         Self(seed ^ 0x5CED_01E5_A221_7A15)
+    }
+
+    /// The stream of one of several drivers that have the same seed.
+    #[must_use]
+    pub fn of_share(seed: u64, share: Share) -> Self {
+        let mut seeds = Self::new(!seed);
+        let others = std::iter::repeat_with(|| seeds.next());
+        Self::new(std::iter::once(seed).chain(others).nth(share.index as usize).unwrap_or(seed))
     }
 
     fn next(&mut self) -> u64 {
@@ -64,10 +73,10 @@ impl Schedule {
     #[must_use]
     pub fn new(mut gaps: Gaps, steps: Arc<Steps>, start: Moment) -> Self {
         let next = match &mut gaps {
-            Gaps::Uniform => 0.0,
+            Gaps::Uniform(first) => *first,
             Gaps::Poisson(chance) => chance.exponential(),
         };
-        Self { gaps, steps, next, step: 0, begun_s: seconds(start), begun: 0.0 }
+        Self { gaps, steps, next, step: 0, begun_s: start.seconds(), begun: 0.0 }
     }
 
     /// When the next arrival is due, as far as the steps are known; [`Moment::NEVER`] if none is.
@@ -77,14 +86,14 @@ impl Schedule {
             let due_s = self.begun_s + (self.next - self.begun) / rate;
             let following = self.steps.get(self.step + 1);
             let end = opening.zip(following).map(|(opening, step)| opening + step.at);
-            match end.map(seconds) {
+            match end.map(Moment::seconds) {
                 // A rate of zero makes the due time infinite, or no number at all.
                 Some(end_s) if due_s.is_nan() || due_s >= end_s => {
                     self.begun += (end_s - self.begun_s) * rate;
                     self.begun_s = end_s;
                     self.step += 1;
                 }
-                _ if due_s.is_finite() => return moment(due_s),
+                _ if due_s.is_finite() => return Moment::at_seconds(due_s),
                 _ => return Moment::NEVER,
             }
         }
@@ -93,20 +102,10 @@ impl Schedule {
     /// Goes on to the arrival after this one.
     pub fn advance(&mut self) {
         self.next += match &mut self.gaps {
-            Gaps::Uniform => 1.0,
+            Gaps::Uniform(_) => 1.0,
             Gaps::Poisson(chance) => chance.exponential(),
         };
     }
-}
-
-#[allow(clippy::cast_precision_loss)] // below a microsecond's hundredth in a year
-fn seconds(moment: Moment) -> f64 {
-    moment.0 as f64 / 1e9
-}
-
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a cast of a float saturates
-fn moment(seconds: f64) -> Moment {
-    Moment((seconds * 1e9).round() as u64)
 }
 
 #[cfg(test)]
@@ -119,17 +118,21 @@ mod tests {
 
     /// Steps of `(begin in seconds, rate)`.
     fn steps(rates: &[(f64, f64)]) -> Arc<Steps> {
+        steps_of(rates, Share { index: 0, of: 1 })
+    }
+
+    fn steps_of(rates: &[(f64, f64)], share: Share) -> Arc<Steps> {
         let steps: Vec<_> = rates
             .iter()
             .map(
-                |(at_s, rate)| serde_json::json!({"at_s": at_s, "sessions": 1, "rate_per_s": rate}),
+                |(at_s, rate)| serde_json::json!({"at_s": at_s, "sessions": 6, "rate_per_s": rate}),
             )
             .collect();
         let job: RunJob = serde_json::from_value(serde_json::json!({
-            "connections": 1, "threads": 1, "reconnect": false, "warm_up_s": 0.0, "handshake": false, "duration_s": 1.0,
+            "connections": 6, "threads": 1, "reconnect": false, "warm_up_s": 0.0, "handshake": false, "duration_s": 1.0,
             "min_commits": 0, "budget_s": 1.0, "interval_s": 1.0, "grace_s": 1.0,
             "pacing": {"kind": "open", "rate_per_s": 1.0, "arrivals": "uniform", "backlog_limit": 1},
-            "steps": steps, "latency_limit_us": null,
+            "steps": steps, "latency_limit_us": null, "share": {"index": share.index, "of": share.of},
         }))
         .expect("a sound job");
         Arc::new(Steps::new(&job))
@@ -152,22 +155,55 @@ mod tests {
         for (rate, seconds, count) in
             [(1.0, 0.0, 1), (1.0, 0.9, 1), (1.0, 1.0, 2), (0.1, 25.0, 3), (1000.0, 2.0, 2001)]
         {
-            let found = arrivals(Gaps::Uniform, &[(0.0, rate)], seconds);
+            let found = arrivals(Gaps::Uniform(0.0), &[(0.0, rate)], seconds);
             assert_eq!(found.len(), count, "rate {rate}");
         }
     }
 
     #[test]
+    fn uniform_arrivals_of_all_drivers_together_come_at_equal_distances() {
+        let mut found: Vec<_> = (0..3)
+            .flat_map(|index| {
+                let share = Share { index, of: 3 };
+                let gaps = Gaps::Uniform(f64::from(index) / 3.0);
+                let mut schedule = Schedule::new(gaps, steps_of(&[(0.0, 30.0)], share), START);
+                std::iter::repeat_with(move || {
+                    let due_s = schedule.due(Some(START)).since(START).as_secs_f64();
+                    schedule.advance();
+                    due_s
+                })
+                .take(10)
+            })
+            .collect();
+        found.sort_by(f64::total_cmp);
+        for (number, due_s) in (0_u32..).zip(&found) {
+            assert!((due_s - f64::from(number) / 30.0).abs() < 1e-8, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn no_two_drivers_draw_the_same_arrivals_and_the_first_those_of_one_alone() {
+        let draw = |mut chance: Chance| std::iter::repeat_with(move || chance.next()).take(100);
+        let mut all: Vec<_> =
+            (0..5).flat_map(|index| draw(Chance::of_share(42, Share { index, of: 5 }))).collect();
+        assert!(draw(Chance::new(42)).eq(all[..100].iter().copied()));
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 500);
+    }
+
+    #[test]
     fn a_step_changes_the_rate_at_its_moment_and_a_rate_of_zero_is_a_pause() {
         // Two a second, none from 1 to 3, four a second: the gap that began before goes on.
-        let found = arrivals(Gaps::Uniform, &[(0.0, 2.0), (1.25, 0.0), (3.0, 4.0)], 3.7);
+        let found = arrivals(Gaps::Uniform(0.0), &[(0.0, 2.0), (1.25, 0.0), (3.0, 4.0)], 3.7);
         assert_eq!(found, [0.0, 0.5, 1.0, 3.125, 3.375, 3.625]);
-        assert_eq!(arrivals(Gaps::Uniform, &[(0.0, 2.0), (0.7, 0.0)], 100.0), [0.0, 0.5]);
+        assert_eq!(arrivals(Gaps::Uniform(0.0), &[(0.0, 2.0), (0.7, 0.0)], 100.0), [0.0, 0.5]);
     }
 
     #[test]
     fn an_opening_that_becomes_known_moves_only_what_comes_after_a_step() {
-        let mut schedule = Schedule::new(Gaps::Uniform, steps(&[(0.0, 1.0), (10.0, 2.0)]), START);
+        let mut schedule =
+            Schedule::new(Gaps::Uniform(0.0), steps(&[(0.0, 1.0), (10.0, 2.0)]), START);
         schedule.advance();
         assert_eq!(schedule.due(None), Moment(START.0 + 1_000_000_000));
         let opening = START - std::time::Duration::from_secs(2);

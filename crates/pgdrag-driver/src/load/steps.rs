@@ -15,7 +15,9 @@ pub struct Step {
     pub at: Duration,
     /// Clients below this number work.
     pub sessions: u32,
-    /// Arrivals per second; not used in a closed loop.
+    /// How many of them are this driver's.
+    pub own_sessions: u32,
+    /// Arrivals per second for this driver's clients; not used in a closed loop.
     pub rate_per_s: f64,
 }
 
@@ -31,17 +33,22 @@ impl Steps {
             Pacing::Closed => 0.0,
             Pacing::Open { rate_per_s, .. } | Pacing::Benchbase { rate_per_s, .. } => rate_per_s,
         };
-        let mut steps: Vec<_> = job
-            .steps
-            .iter()
-            .map(|step| Step {
-                at: Duration::from_secs_f64(step.at_s),
-                sessions: step.sessions,
-                rate_per_s: step.rate_per_s.unwrap_or(rate_per_s),
-            })
+        let step = |at_s, sessions, rate_per_s| {
+            let own_sessions = job.own_clients_below(sessions);
+            // Nobody works: what arrives waits for those who will.
+            let (own, all) = match sessions {
+                0 => (job.own_connections(), job.connections),
+                _ => (own_sessions, sessions),
+            };
+            let rate_per_s = rate_per_s * f64::from(own) / f64::from(all);
+            Step { at: Duration::from_secs_f64(at_s), sessions, own_sessions, rate_per_s }
+        };
+        let steps = job.steps.iter();
+        let mut steps: Vec<_> = steps
+            .map(|one| step(one.at_s, one.sessions, one.rate_per_s.unwrap_or(rate_per_s)))
             .collect();
         if steps.is_empty() {
-            steps.push(Step { at: Duration::ZERO, sessions: job.connections, rate_per_s });
+            steps.push(step(0.0, job.connections, rate_per_s));
         }
         Self(steps)
     }
@@ -83,7 +90,8 @@ mod tests {
     const S: fn(u64) -> Duration = Duration::from_secs;
 
     fn steps() -> Steps {
-        let step = |at, sessions| Step { at: S(at), sessions, rate_per_s: 1.0 };
+        let step =
+            |at, sessions| Step { at: S(at), sessions, own_sessions: sessions, rate_per_s: 1.0 };
         Steps(vec![step(0, 5), step(60, 8), step(120, 3)])
     }
 

@@ -73,7 +73,7 @@ impl Window {
             ends: AtomicU64::new(UNKNOWN),
             commits: AtomicU64::new(0),
             enough: AtomicU64::new(if job.min_commits == 0 { 0 } else { UNKNOWN }),
-            shares: job.transactions.map(|_| Shares::of(job.connections)),
+            shares: job.transactions.map(|_| Shares::of(job.own_connections())),
             claimed: Mutex::default(),
             moved: Notify::new(),
         }
@@ -202,6 +202,8 @@ impl Window {
             "budget"
         } else if end > opening + self.duration {
             "commits"
+        } else if end < opening + self.duration {
+            "caller"
         } else {
             "deadline"
         }

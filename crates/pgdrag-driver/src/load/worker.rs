@@ -126,8 +126,8 @@ impl<W: Workload> Post<W> {
         let timers = Rc::clone(&bench);
         let serving = spawn_local(async move { timers.timers.serve().await });
 
-        // The thread of client 0 answers for the arrivals that no client took.
-        let is_accountant = self.numbers.first() == Some(&0);
+        // The first client's thread answers for the arrivals that no client took.
+        let is_accountant = self.numbers.first() == Some(&self.terms.first_client);
         let mut shares = Shares::new(&self.workload.weights());
         let crowd = start_clients(ready, &bench);
         let members = Rc::clone(&crowd);

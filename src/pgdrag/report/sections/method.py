@@ -119,6 +119,9 @@ def _intervals(found: Mapping[str, Interval | None]) -> str:
 def load_words(load: LoadProfile) -> str:
     """Return how hard a load is: `8 connections, no pauses (closed loop)`."""
     threads = "" if load.threads == 1 else f", {load.threads} driver threads"
+    if load.generators:
+        each = f" with {load.threads} threads each" if load.threads > 1 else ""
+        threads = f", {counted(len(load.generators), 'load generator')}{each}"
     clients = f"{counted(load.connections, 'connection')}{threads}"
     limit = ""
     if load.latency_limit_us is not None:

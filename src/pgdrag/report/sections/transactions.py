@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from pgdrag.english import percent_words
-from pgdrag.findings.driver_limits import BUSY, LATE_SHARE, LATE_US, DriverFinding, driver_words
+from pgdrag.findings.driver_limits import (
+    BUSY,
+    LATE_SHARE,
+    LATE_US,
+    DriverFinding,
+    busiest_thread_share,
+    driver_words,
+)
 from pgdrag.findings.values import Findings
 from pgdrag.model.load import BenchBaseRate, Closed, Open, Pacing
-from pgdrag.model.measurement import Arrivals
+from pgdrag.model.measurement import Arrivals, Generator
 from pgdrag.report.cells import NOTHING, time_cell
 from pgdrag.report.document import (
     Block,
@@ -22,7 +29,7 @@ from pgdrag.report.document import (
     table_of,
 )
 from pgdrag.report.sections import Section
-from pgdrag.units import format_bytes, format_duration
+from pgdrag.units import format_bytes, format_duration, format_rate
 
 
 class LatencySection(Section):
@@ -242,13 +249,53 @@ class DriverSection(Section):
                 "Suspect": lambda x: _SUSPECT if x[1].is_suspect else Cell("no", tone=Tone.GOOD),
             },
         )
-        return (Paragraph(reading, Tone.MUTED), table)
+        return (Paragraph(reading, Tone.MUTED), table, *_generators(findings))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return one line: the rung on which the driver was busiest."""
+        """Return one line: the rung on which the driver was busiest; and what each of several generators did."""
         found = findings.by_rung(DriverFinding)
         name = max(found, key=lambda one: found[one].busiest_share)
-        return (Heading("Load driver:", f"at most {driver_words(found[name])} (on {name})"),)
+        words = f"at most {driver_words(found[name])} (on {name})"
+        return (Heading("Load driver:", words), *_generators(findings, only=name))
+
+
+def _generators(findings: Findings, only: str | None = None) -> Sequence[Block]:
+    """Return a table with a row for each of several load generators; none where there is one driver."""
+    rows = [
+        (name, one, found)
+        for name, found in findings.by_rung(DriverFinding).items()
+        for one in found.generators
+        if only in (None, name)
+    ]
+    if not rows:
+        return ()
+    table = table_of(
+        "Load generators: each of them alone must not be the bottleneck",
+        rows,
+        {
+            findings.noun_heading: lambda x: Cell(x[0], is_strong=True),
+            "Generator": lambda x: x[1].name,
+            ">Clients": lambda x: f"{x[1].clients:,}",
+            ">Committed": lambda x: format_rate(x[1].committed_per_s),
+            ">Share": lambda x: percent_words(_share(x[1], x[2])),
+            ">Processor": lambda x: percent_words(
+                (x[1].driver.user_cpu_s + x[1].driver.system_cpu_s) / x[1].elapsed_s
+            ),
+            ">Busiest thread": lambda x: percent_words(
+                busiest_thread_share(x[1].driver, x[1].elapsed_s)
+            ),
+            ">Send lag p99": lambda x: time_cell(x[1].driver.send_lag_us_p99),
+            ">Behind schedule p99": lambda x: time_cell(x[1].driver.lateness_us_p99),
+            ">Longest stall": lambda x: time_cell(x[1].driver.stall_us_max),
+            ">Clock within": lambda x: f"±{format_duration(x[1].clock_uncertainty_s)}",
+        },
+    )
+    return (table,)
+
+
+def _share(one: Generator, found: DriverFinding) -> float:
+    """Return which share of all commits was one generator's."""
+    return one.committed / max(sum(x.committed for x in found.generators), 1)
 
 
 def _memory_cell(size_bytes: int | None) -> Cell | str:

@@ -52,7 +52,8 @@ pub async fn done(server: &Server, connections: u32, job: Value) -> Result<Value
     let connect_timeout = Duration::from_secs(5);
     let order =
         Order { job: &run_job, seed: SEED, target: server.target(), connect_timeout, workload };
-    run::run(order, &mut output, std::future::pending(), std::future::pending()).await?;
+    let (_silent, said) = tokio::sync::mpsc::unbounded_channel();
+    run::run(order, &mut output, std::future::pending(), said).await?;
     let text = String::from_utf8(written).expect("JSON is UTF-8");
     Ok(serde_json::from_str(text.lines().last().expect("a line")).expect("JSON"))
 }

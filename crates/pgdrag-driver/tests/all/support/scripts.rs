@@ -6,11 +6,13 @@ use std::time::Duration;
 use pgdrag_driver::error::Error;
 use pgdrag_driver::io::timer::Timers;
 use pgdrag_driver::job::RunJob;
-use pgdrag_driver::load::run::{self, Answer, Order};
+use pgdrag_driver::load::caller::Said;
+use pgdrag_driver::load::run::{self, Order};
 use pgdrag_driver::output::Output;
 use pgdrag_driver::session::{Connection, Target};
 use pgdrag_driver::workload::{Ended, Terminal, Workload};
 use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// Each transaction is a list of statements; the types take turns. A statement of [`PAUSE`] is a
 /// pause of the client, which nothing on the server can cancel.
@@ -106,7 +108,7 @@ pub async fn run_with(
     script: Script,
     job: &RunJob,
     stop: impl Future<Output = ()>,
-    answer: impl Future<Output = Answer>,
+    answer: impl Future<Output = Said>,
 ) -> Result<Vec<Value>, Error> {
     let (lines, ended) = lines_and_end(target, script, job, stop, answer).await;
     ended.map(|()| lines)
@@ -118,7 +120,26 @@ pub async fn lines_and_end(
     script: Script,
     job: &RunJob,
     stop: impl Future<Output = ()>,
-    answer: impl Future<Output = Answer>,
+    answer: impl Future<Output = Said>,
+) -> (Vec<Value>, Result<(), Error>) {
+    let (say, said) = unbounded_channel();
+    let answering = async {
+        say.send(answer.await).expect("the run listens");
+        std::future::pending().await
+    };
+    tokio::select! {
+        ended = run_hearing(target, script, job, stop, said) => ended,
+        ended = answering => ended,
+    }
+}
+
+/// Like [`lines_and_end`], of a run that hears all this.
+pub async fn run_hearing(
+    target: Target,
+    script: Script,
+    job: &RunJob,
+    stop: impl Future<Output = ()>,
+    said: UnboundedReceiver<Said>,
 ) -> (Vec<Value>, Result<(), Error>) {
     let mut written = Vec::new();
     let mut output = Output::new(&mut written);
@@ -126,7 +147,7 @@ pub async fn lines_and_end(
     let connect_timeout = Duration::from_secs(if job.connections < 500 { 2 } else { 120 });
     let workload = Arc::new(script);
     let order = Order { job, seed: 7, target, connect_timeout, workload };
-    let ended = run::run(order, &mut output, stop, answer).await;
+    let ended = run::run(order, &mut output, stop, said).await;
     let text = String::from_utf8(written).expect("JSON is UTF-8");
     (text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect(), ended)
 }
