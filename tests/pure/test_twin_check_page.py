@@ -8,7 +8,7 @@ from dataclasses import replace
 from pgdrag.report.terminal import blocks_as_text
 from pgdrag.report.twin_check_page import check_blocks, render_check_html, render_check_json
 from pgdrag.twins.fidelity import Fidelity, TwinCheck, fidelity
-from tests.twin_statements import ORIGINAL, READ, WRITE, called, twin_of
+from twin_statements import ORIGINAL, READ, WRITE, called, twin_of
 
 OFF = fidelity(
     ORIGINAL,

@@ -8,7 +8,7 @@ import pytest
 
 from pgdrag.twins.fidelity import Verdict, fidelity, statement_key
 from pgdrag.twins.model import Relation
-from tests.twin_statements import ORIGINAL, READ, WRITE, called, twin_of
+from twin_statements import ORIGINAL, READ, WRITE, called, twin_of
 
 
 def test_a_twin_that_does_the_same_in_another_time_is_faithful() -> None:
@@ -116,3 +116,9 @@ def test_one_statement_written_otherwise_is_the_same(other: str) -> None:
 @pytest.mark.parametrize("other", ["SELECT v FROM t WHERE j = $1", "SELECT v FROM t WHERE k = w"])
 def test_another_statement_is_another(other: str) -> None:
     assert statement_key(other) != statement_key(READ)
+
+
+def test_a_transaction_ends_in_several_ways_of_writing_it() -> None:
+    assert statement_key("END") == statement_key("COMMIT;")
+    assert statement_key("START TRANSACTION") == statement_key("begin")
+    assert statement_key("ROLLBACK") != statement_key("COMMIT")

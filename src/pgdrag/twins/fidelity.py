@@ -31,6 +31,12 @@ _STATEMENT_WIDTH = 80
 _CAST = re.compile(
     r"\? : :(?: [\w\"]+ \.)? [\w\"]+(?: (?:varying|precision|with|without|time|zone)\b)*(?: \( \? \))?(?: \[ \])*"
 )
+# What means the same.
+_CONTROL = {
+    **dict.fromkeys(("end", "end transaction", "end work", "commit transaction", "commit work"), "commit"),
+    **dict.fromkeys(("abort", "rollback transaction", "rollback work"), "rollback"),
+    **dict.fromkeys(("begin transaction", "begin work", "start transaction"), "begin"),
+}  # fmt: skip
 # Statements of the data twin's own: what its load reads before it begins.
 _OWN_WORDS = ("pgdrag_twin",)
 
@@ -337,7 +343,8 @@ def statement_key(text: str) -> str:
             pieces.append("?")
         elif token.kind not in ("blank", "comment"):
             pieces.append(token.text.lower() if token.kind == "word" else token.text)
-    return _CAST.sub("?", " ".join(pieces)).rstrip("; ")
+    key = _CAST.sub("?", " ".join(pieces)).rstrip("; ")
+    return _CONTROL.get(key, key)
 
 
 def _totals(twin: Twin) -> dict[tuple[str, bool], _Totals]:
