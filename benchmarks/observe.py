@@ -115,6 +115,8 @@ def main() -> int:
         "--builtin", default="tpcb-like", help="pgbench's script (default: tpcb-like)"
     )
     asked = parser.parse_args()
+    # A shell's background job ignores it, and so would the observers, which it ends.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sides = [side for order in orders([WITH, WITHOUT], asked.rounds, seed=1) for side in order]
     found = {WITH: Turns(), WITHOUT: Turns()}
     every_s = parse_seconds(asked.every)
