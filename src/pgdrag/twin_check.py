@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pgdrag.capture.twin import TwinCapture
@@ -28,6 +29,7 @@ from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.datasets import let_in, target_for
 from pgdrag.servers.settings import SettingsCatalog
 from pgdrag.servers.snapshot import SnapshotStore
+from pgdrag.twins.column_fidelity import column_differences
 from pgdrag.twins.ddl import quoted
 from pgdrag.twins.fidelity import TwinCheck, fidelity
 from pgdrag.twins.model import Twin
@@ -101,9 +103,14 @@ def check_twin(
         there = captured_under_load(
             checked.workload, cluster, bench.driver, load, for_s=for_s, listen=listen
         )
+    at_scale = partial(table_scale, scale=checked.scale)
     found = fidelity(
-        twin, there, table_scale=lambda x: table_scale(x, checked.scale), plans=plans
-    )  # fmt: skip
+        twin,
+        there,
+        table_scale=at_scale,
+        plans=plans,
+        columns=column_differences(twin, there, at_scale),
+    )
     SnapshotStore(bench.scratch).keep_check(snapshot.key, found.warnings)
     return TwinCheck(
         twin=checked.name,

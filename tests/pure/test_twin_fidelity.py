@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from pgdrag.twins.column_fidelity import column_differences
 from pgdrag.twins.fidelity import Verdict, fidelity, statement_key
-from pgdrag.twins.model import Relation
+from pgdrag.twins.model import ColumnStatistics, Relation
 from twin_statements import ORIGINAL, READ, WRITE, called, twin_of
 
 
@@ -122,3 +123,28 @@ def test_a_transaction_ends_in_several_ways_of_writing_it() -> None:
     assert statement_key("END") == statement_key("COMMIT;")
     assert statement_key("START TRANSACTION") == statement_key("begin")
     assert statement_key("ROLLBACK") != statement_key("COMMIT")
+
+
+COLUMN = ColumnStatistics(
+    "s", "t", "k", 1, False, "integer", 0.1, 4, -0.5, correlation=0.9,
+    most_common=("a", "b"), most_common_shares=(0.3, 0.2),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, ""),
+        ({"null_share": 0.2}, "s.t.k: NULLs 20 % instead of 10 %"),
+        ({"width": 9}, "s.t.k: width 9 instead of 4"),
+        ({"n_distinct": -0.05}, "s.t.k: distinct values 50 instead of 500"),
+        ({"n_distinct": 510.0}, ""),
+        ({"correlation": -0.9}, "s.t.k: correlation -0.90 instead of 0.90"),
+        ({"most_common_shares": (0.2, 0.1)}, "s.t.k: most common values differ by 10 %"),
+    ],
+)
+def test_a_column_with_other_statistics_is_told(changes: dict[str, object], words: str) -> None:
+    table = Relation("s", "t", "table", 1, 1000.0)
+    was = replace(twin_of(relations=(table,)), statistics=(COLUMN,))
+    now = replace(was, statistics=(replace(COLUMN, **changes),))  # type: ignore[arg-type]
+    assert column_differences(was, now, lambda _: 1.0) == ((words,) if words else (), 1)
