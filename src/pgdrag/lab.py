@@ -51,6 +51,8 @@ from pgdrag.model.events import (
 
 # A trial whose host was lost so often is itself the reason, as far as anybody can tell.
 MOST_LOSSES = 3
+# What a design knows so far is told of no more results of a block: it looks at all of them each time.
+MOST_SO_FAR = 200
 
 
 class TrialRunner(Protocol):
@@ -303,7 +305,8 @@ class Agenda:
         When this returns it is on disk. It does not count where that attempt is over: another one has begun, it has a
         result already, or the design did not ask for the trial after all.
         """
-        if not self._journal.end_attempt(self.run.run_id, turn.attempt, result):
+        is_under_way = any(one.turn == turn for one in self._series())
+        if not is_under_way or not self._journal.end_attempt(self.run.run_id, turn.attempt, result):
             return False
         self._finish(turn, result)
         return True
@@ -311,15 +314,15 @@ class Agenda:
     def lost(self, turn: Turn, reason: str) -> None:
         """Note that nothing will come of a trial's attempt; the trial is run again, but not for ever."""
         spoilt = Result(turn.trial, Outcome.INVALID, CLOCK.unix_s(), reason=reason, host=turn.host)
-        if not self._journal.end_attempt(self.run.run_id, turn.attempt, spoilt):
-            return
+        series = next((one for one in self._series() if one.turn == turn), None)
+        if series is None:
+            return  # the design did not ask for it after all
         self._losses[turn.trial.number] += 1
         if self._losses[turn.trial.number] >= MOST_LOSSES:
-            self._finish(turn, spoilt)
-            return
-        for series in self._series():
-            if series.turn == turn:
-                series.turn = None
+            self.record(turn, spoilt)
+        else:
+            self._journal.end_attempt(self.run.run_id, turn.attempt, spoilt)
+            series.turn = None
 
     def release(self, host: str) -> None:
         """Let others begin anew what a host has begun, so that each block is of one host; it has nothing under way."""
@@ -419,7 +422,7 @@ class Agenda:
         asked.add(series, result)
         self._budget.spend(result)
         self._listen(self._budget.time_left(self.run.study, self.left))
-        is_asked = asked is self._queue[0]
+        is_asked = asked is self._queue[0] and len(asked.results) <= MOST_SO_FAR
         self._listen(TrialFinished(result, self._design.so_far(asked.results) if is_asked else ""))
 
     def _series_for(self, host: str, *, is_its_own: bool) -> _Series | None:

@@ -86,6 +86,59 @@ def test_a_second_attempt_takes_the_place_of_the_first(journal: Journal) -> None
     assert journal.results(run_id) == {1: result}
 
 
+def test_an_attempt_has_one_result_and_none_once_another_has_begun(journal: Journal) -> None:
+    run_id = begin(journal)
+    (first, *_) = trials = expand(
+        Block((STUDY.rungs[0].treatment,)), STUDY, seed=5, block_number=1, first_number=1
+    )
+    journal.plan_trials(run_id, trials)
+    one, other = (
+        SimulatedTrialRunner(Truth(noise=0.1), seed=x).run(first, lambda event: None)
+        for x in (1, 2)
+    )
+    early, late = journal.begin_attempt(run_id, 1, "a"), journal.begin_attempt(run_id, 1, "b")
+    assert not journal.end_attempt(run_id, early, one)
+    assert journal.results(run_id) == {}
+    assert journal.end_attempt(run_id, late, one)
+    assert not journal.end_attempt(run_id, late, other)
+    assert not journal.end_attempt(run_id, late + 1, other)
+    assert journal.results(run_id) == {1: one}
+
+
+def test_trials_planned_ahead_are_no_part_of_a_run_until_they_are_asked_for(
+    journal: Journal,
+) -> None:
+    run_id = begin(journal)
+    block = Block(tuple(rung.treatment for rung in STUDY.rungs))
+    guess, other = (
+        expand(block, STUDY, seed=seed, block_number=1, first_number=1) for seed in (5, 6)
+    )
+    assert journal.plan_trials(run_id, guess, is_ahead=True)
+    result = SimulatedTrialRunner(Truth()).run(guess[0], lambda event: None)
+    assert journal.end_attempt(run_id, journal.begin_attempt(run_id, 1), result)
+    assert (journal.run(run_id).results, journal.run(run_id).planned_trials) == ((), 0)
+    assert journal.valid_results(run_id) == {1: result}
+    assert journal.plan_trials(run_id, guess)
+    assert journal.run(run_id).results == (result,)
+    journal.forget_ahead(run_id)
+    assert journal.run(run_id).results == (result,)
+    assert not journal.plan_trials(run_id, other, is_ahead=True), "the design has asked for others"
+
+
+def test_a_wrong_guess_gives_way_with_its_results(journal: Journal) -> None:
+    run_id = begin(journal)
+    block = Block(tuple(rung.treatment for rung in STUDY.rungs))
+    guess, asked = (
+        expand(block, STUDY, seed=seed, block_number=1, first_number=1) for seed in (5, 6)
+    )
+    journal.plan_trials(run_id, guess, is_ahead=True)
+    result = SimulatedTrialRunner(Truth()).run(guess[0], lambda event: None)
+    late = journal.begin_attempt(run_id, 1)
+    assert journal.plan_trials(run_id, asked)
+    assert not journal.end_attempt(run_id, late, result)
+    assert journal.run(run_id).planned_trials == len(asked)
+
+
 def test_runs_are_found_by_id_by_start_and_as_the_last(journal: Journal) -> None:
     first, second = begin(journal), begin(journal)
     assert second != first

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from pgdrag.english import cut
 
@@ -55,7 +56,7 @@ class Treatment:
         """Return the levels of one kind of factor, by name."""
         return {level.name: level.value for level in self.levels if level.kind == kind}
 
-    @property
+    @cached_property
     def identity(self) -> str:
         """A digest of the levels alone: equal treatments have equal identities, whatever their names."""
         text = json.dumps(sorted((x.kind, x.name, x.value) for x in self.levels))
