@@ -134,6 +134,16 @@ class EveryRung(Design):
         following = self._next(len(self._results), is_open=self._is_open)
         return Block(following, replicates=1) if following else Block()
 
+    def ask_ahead(self, most: int) -> Sequence[Block]:
+        """Return the blocks that follow as long as the headline is as decided as it is now."""
+        if not self._most_pairs:
+            return ()
+        run, blocks = len(self._results) + len(self.ask().treatments), list[Block]()
+        while len(blocks) < most and (block := self._next(run, is_open=self._is_open)):
+            run += len(block)
+            blocks.append(Block(block, replicates=1))
+        return blocks
+
     def tell(self, results: Sequence[Result]) -> None:
         """Take the results; if the headline cannot be tested here, the next candidate replaces it."""
         self._results += results
