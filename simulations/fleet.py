@@ -49,10 +49,8 @@ from pgdrag.testing.simulated import (
 )
 from simulations.rows import Row, value_row
 
-HOSTS, TRIALS, RUNGS = 100, 10_000, 10
-TRUTH = Truth(
-    slowdowns={f"r{at}": 1 + at / 10 for at in range(RUNGS)}, noise=0.02, is_observed=True
-)
+HOSTS, TRIALS, TREATMENTS = 100, 10_000, 8
+TRUTH = Truth(slowdowns={"a": 1.1, "b": 1.5, "c": 3.0}, noise=0.02, is_observed=True)
 LEASE_S = 3.0
 _TRIAL_S, _STRAGGLERS, _FAILURES, _VANISHING = 0.5, 0.01, 0.005, 0.002
 _USUAL_TRIAL_S = 60.0  # of a real one, warm-up, restore and all
@@ -60,7 +58,7 @@ _USUAL_TRIAL_S = 60.0  # of a real one, warm-up, restore and all
 
 def simulate(scale: float) -> list[Row]:
     """Run the fleet, and then let it idle; return what both cost."""
-    trials = max(int(TRIALS * scale) // RUNGS, 20) * RUNGS
+    trials = max(int(TRIALS * scale) // TREATMENTS, 20) * TREATMENTS
     with tempfile.TemporaryDirectory() as directory:
         cpu_s, elapsed_s, found = _run(Path(directory), trials)
         idle_share = asyncio.run(_idle(Path(directory), 20.0))
@@ -85,7 +83,7 @@ def simulate(scale: float) -> list[Row]:
 
 
 def _run(directory: Path, trials: int) -> tuple[float, float, dict[str, Any]]:
-    study = simulated_ladder(*(f"r{at}" for at in range(RUNGS - 1)), replicates=trials // RUNGS)
+    study = simulated_ladder("a", "b", "c", replicates=trials // TREATMENTS).with_design("grid")
     journal = Journal(directory / "journal.sqlite")
     run_id = begin_simulated(journal, study, seed=5)
     agenda = Agenda(journal.run(run_id), journal, hosts=HOSTS)
@@ -177,8 +175,12 @@ class _SimulatedHost:
     async def run(self) -> None:
         """Be a host until the run is over; vanish at times."""
         while not self.is_over:
-            with contextlib.suppress(ConnectionBroken, OSError):
+            try:
                 await self._session()
+            except OSError:  # nobody listens any more
+                return
+            except ConnectionBroken:
+                pass
             await asyncio.sleep(self.rng.uniform(0, 2 * LEASE_S) if not self.is_over else 0)
 
     async def _session(self) -> None:

@@ -48,7 +48,7 @@ class Networks:
     def __enter__(self) -> Networks:
         run("ip", "netns", "add", self.tag)
         self._in(None, "ip", "link", "set", "lo", "up")
-        self._in(None, "ip", "link", "add", "bridge", "type", "bridge")
+        self._in(None, "ip", "link", "add", "bridge", "type", "bridge", "forward_delay", "0")
         self._in(None, "ip", "addr", "add", "10.77.0.1/24", "dev", "bridge")
         self._in(None, "ip", "link", "set", "bridge", "up")
         for at, name in enumerate(NAMES, start=2):
@@ -93,9 +93,11 @@ class Networks:
     def mend(self, name: str) -> None:
         self._in(None, "ip", "link", "set", name, "up")
 
-    def slow(self, name: str, *netem: str) -> None:
-        self._in(None, "tc", "qdisc", "replace", "dev", name, "root", "netem", *netem)
-        self._in(name, "tc", "qdisc", "replace", "dev", "wire", "root", "netem", *netem)
+    def slow(self, name: str) -> None:
+        # Not every kernel has netem; in this queue packets wait for seconds, and then some are lost.
+        slow = ("tbf", "rate", "128kbit", "burst", "8kb", "latency", "2s")
+        self._in(None, "tc", "qdisc", "replace", "dev", name, "root", *slow)
+        self._in(name, "tc", "qdisc", "replace", "dev", "wire", "root", *slow)
 
     def fast(self, name: str) -> None:
         for where, device in ((None, name), (name, "wire")):
@@ -222,7 +224,7 @@ class Faults:
         return f"its link is cut for {self._later(lambda: self.networks.mend(name)):g} s"
 
     def slow_link(self, name: str) -> str:
-        self.networks.slow(name, "delay", "300ms", "100ms", "rate", "256kbit", "loss", "2%")
+        self.networks.slow(name)
         self._later(lambda: self.networks.fast(name))
         return "its link is slow"
 
