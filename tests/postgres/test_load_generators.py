@@ -286,9 +286,10 @@ def test_hosts_that_ssh_reaches_share_a_load_and_one_that_is_cut_off_spoils_it(
                 elsewhere.cut(elsewhere.names[1])
 
         monkeypatch.setattr("pgdrag.driver.together.SILENT_S", 2.0)
+        monkeypatch.setattr("pgdrag.driver.together.CERTAINLY", 10)
         why = rf"generator 3 \({elsewhere.names[1]}\) of 3 was lost: it committed nothing for 2 s or longer"
         with pytest.raises(DriverError, match=why):
-            driver.run(server, JOB, load(hosts, measure_s=3.5, budget_s=3.5), seed=1, listen=cut)
+            driver.run(server, JOB, load(hosts, measure_s=4.5, budget_s=4.5), seed=1, listen=cut)
     assert not drivers()
 
 

@@ -91,6 +91,11 @@ def test_sessions_and_rates_that_both_change_are_laid_over_each_other() -> None:
     assert found.steps == (Step(0, 2, 50), Step(10, 4, 60), Step(15, 4, 70))
 
 
+def test_generators_are_of_the_machine_that_runs_the_experiment() -> None:
+    assert load_of("generators = 3").generators == ("", "", "")
+    assert load_of("generators = 1").generators == ()
+
+
 MISTAKES = [
     (["sessions = 5"], 0, '"sessions" in [scales.demo.load] must be a ramp with from, to and step_s, or pairs of a second and a number (a fixed number is called connections), not 5', None),
     (["sessions = { from = 5, to = 6, step_s = 0 }"], 0, '"step_s" in [scales.demo.load.sessions] must be over 0, not 0', None),
@@ -115,6 +120,7 @@ MISTAKES = [
     (['pacing = "open"'], 0, '"pacing" in [scales.demo.load] is "open", which needs "rate_per_s"', "Say how many transactions per second are offered."),
     (["rate = 5"], 0, 'unknown key "rate" in [scales.demo.load]', 'Did you mean "rate_per_s"?'),
     (["threads = 9"], 0, '"threads" in [scales.demo.load] must be at most the connections, 8, not 9', None),
+    (["generators = 9"], 0, '"generators" in [scales.demo.load] must be at most the connections, 8, not 9', None),
     (["latency_limit_ms = 0"], 0, '"latency_limit_ms" in [scales.demo.load] must be at least 0.001, not 0', None),
     (["budget_s = 29"], 0, '"budget_s" in [scales.demo.load] must be at least measure_s, 30, not 29', None),
 ]  # fmt: skip

@@ -20,7 +20,7 @@ from pgdrag.driver.contract import IntervalLine, Line, PhaseLine
 from pgdrag.driver.generators import CommandGenerator, by_ssh, names_of
 from pgdrag.driver.histogram import _latency
 from pgdrag.driver.process import Driver, Target
-from pgdrag.errors import DriverError, UsageError
+from pgdrag.errors import DriverError, FileError, UsageError
 from pgdrag.findings.driver_limits import clock_warnings, driver_warnings
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Measurement
@@ -126,6 +126,11 @@ def measured(
     with stub(tmp_path, numbered) as driver:
         listen = [].append if heard is None else heard.append
         return driver.run(TARGET, {"kind": "tpcc"}, load, seed=1, listen=listen)
+
+
+@pytest.fixture(autouse=True)
+def _at_short_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pgdrag.driver.together.NOTICE_S", 0.2)
 
 
 @pytest.fixture
@@ -291,13 +296,32 @@ def test_ssh_never_asks_and_takes_no_host_for_an_option() -> None:
         ("3", ("", "", "")),
         ("load-a, me@load-b", ("load-a", "me@load-b")),
         ("local,load-a", ("", "load-a")),
+        ("me@load-a:~/venv/bin/pgdrag-driver", ("me@load-a:~/venv/bin/pgdrag-driver",)),
     ],
 )
 def test_generators_are_a_number_or_hosts(text: str | None, hosts: tuple[str, ...]) -> None:
     assert generators_of(text, 4) == hosts
 
 
-@pytest.mark.parametrize("text", ["0", "101", "-1", "", "a,,b", "-oX", "a b", "x;y"])
+def test_generators_are_hosts_of_a_fleet_file(tmp_path: Path) -> None:
+    file = tmp_path / "lab.toml"
+    file.write_text(
+        'local = 1\n[[ssh]]\nhost = "a"\n[[ssh]]\nhost = "me@b"\nprogram = "~/v/bin/pgdrag"\n'
+    )
+    found = generators_of(str(file), 4)
+    assert found == ("", "a", "me@b:~/v/bin/pgdrag-driver")
+    assert by_ssh(found[2]).host == "me@b"
+    assert by_ssh(found[2]).command[-2:] == ("me@b", "~/v/bin/pgdrag-driver")
+    file.write_text('listen = "10.0.0.1:1"\njoin = ["c"]\n')
+    with pytest.raises(UsageError, match="that SSH does not reach cannot be load generators"):
+        generators_of(str(file), 4)
+    with pytest.raises(FileError):
+        generators_of(str(tmp_path / "none.toml"), 4)
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "101", "-1", "", "a,,b", "-oX", "a b", "x;y", "a:/bin/sh", "a:b;c/pgdrag-driver"]
+)
 def test_what_is_neither_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="neither a number from 1 to 100 nor a list of hosts"):
         generators_of(text, 10_000)

@@ -47,7 +47,7 @@ Profile = Annotated[bool, typer.Option("--profile", help="Profile the server's p
 Html = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the report to FILE (default: $PGDRAG_HOME/reports/RUN.html)")]  # fmt: skip
 WindowHtml = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write the report as HTML to FILE")]  # fmt: skip
 Wait = Annotated[float | None, typer.Option("--wait", parser=_waiting_s, metavar="[TIME]", help=f"Wait while another pgdrag measures on this machine, or runs an experiment on the server of --dsn, up to TIME such as 10min (without TIME: {WAIT})")]  # fmt: skip
-Generators = Annotated[str | None, typer.Option("--generators", metavar="N|HOSTS", help='Divide the load between N drivers on this machine, or between hosts that SSH reaches and that have pgdrag, such as "load-a,load-b" (default: one driver, here)')]  # fmt: skip
+Generators = Annotated[str | None, typer.Option("--generators", metavar="N|HOSTS|FILE", help='Divide the load between N drivers on this machine, or between hosts that SSH reaches and that have pgdrag: "load-a,load-b", or those of a fleet file such as lab.toml (default: one driver, here)')]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would run, how long it takes and how much disk it needs, and run nothing")]  # fmt: skip
 Consent = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, even if others seem to use the server")]  # fmt: skip
@@ -120,7 +120,7 @@ def duration_of(text: str, option: str, *, least_s: float, most_s: float) -> flo
 
 
 MOST_GENERATORS = 100
-_HOST = re.compile(r"[\w@.:\[\]][\w@.:\[\]-]*", re.ASCII)
+_HOST = re.compile(r"[\w@.:\[\]][\w@.:\[\]-]*(:~?[\w./-]*/pgdrag-driver)?", re.ASCII)
 
 
 def generators_of(text: str | None, connections: int) -> tuple[str, ...]:
@@ -128,10 +128,13 @@ def generators_of(text: str | None, connections: int) -> tuple[str, ...]:
 
     Raises:
         UsageError: it is neither a number nor hosts, or there are more than clients.
+        FileError: it names no fleet file.
     """
     if text is None:
         return ()
-    if text.isascii() and text.isdigit():
+    if text.endswith(".toml"):
+        found, is_known = _hosts_of(Path(text)), True
+    elif text.isascii() and text.isdigit():
         number = int(text)
         found = ("",) * min(number, MOST_GENERATORS + 1) if number != 1 else ()
         is_known = number >= 1
@@ -150,6 +153,20 @@ def generators_of(text: str | None, connections: int) -> tuple[str, ...]:
             hint="Use more clients, or fewer generators.",
         )
     return found
+
+
+def _hosts_of(path: Path) -> tuple[str, ...]:
+    from pgdrag.fleet.file import read_fleet
+
+    file = read_fleet(path)
+    if file.join or file.slurm or file.kubernetes:
+        raise UsageError(
+            f"hosts of {path} that SSH does not reach cannot be load generators",
+            hint="Use a fleet file that has only local and [[ssh]].",
+        )
+    # The driver is installed beside pgdrag.
+    programs = {x.host: "" if x.program == "pgdrag" else f":{x.program}-driver" for x in file.ssh}
+    return (*[""] * file.local, *(f"{host}{at}" for host, at in programs.items()))
 
 
 def refuse_hosts(load: LoadProfile, without: str) -> None:

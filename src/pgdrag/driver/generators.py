@@ -126,11 +126,17 @@ def _is_here(host: str) -> bool:
         return False
 
 
-def by_ssh(host: str) -> CommandGenerator:
-    """Return a generator on a host that SSH reaches without asking, and that has pgdrag-driver on its path."""
+def by_ssh(place: str) -> CommandGenerator:
+    """Return a generator on a host that SSH reaches without asking.
+
+    Args:
+        place: "load-a" that has pgdrag-driver on its path, or with where it is there:
+            "me@load-a:~/venv/bin/pgdrag-driver".
+    """
+    host, _, program = place.rpartition(":") if "/" in place else (place, "", "pgdrag-driver")
     # A host whose name begins with a dash is not an option.
     command = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "--", host)
-    return CommandGenerator(host, (*command, "pgdrag-driver"))
+    return CommandGenerator(host, (*command, program))
 
 
 def names_of(generators: Sequence[Generator]) -> list[str]:
