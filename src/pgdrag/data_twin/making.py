@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import LiteralString
 
 import psycopg
+from psycopg import sql
 
 from pgdrag.data_twin import Step
+from pgdrag.data_twin.columns import read_columns
+from pgdrag.data_twin.filling import Fill
 from pgdrag.data_twin.schema import restore_after_rows, restore_before_rows
+from pgdrag.data_twin.sizes import table_blocks
+from pgdrag.data_twin.tables import TwinRows
 from pgdrag.twins.model import Twin
 
 _MOST_S = 3 * 3600.0
 _MOST_STATEMENT_S = 3600.0
+# Values are written as ISO 8601 and by the session's time zone.
+_SESSION: LiteralString = """
+SELECT pg_catalog.set_config(name, value, false)
+  FROM (VALUES ('search_path', 'pg_catalog'), ('client_min_messages', 'error'), ('statement_timeout', '1h'),
+               ('TimeZone', 'UTC'), ('DateStyle', 'ISO, YMD')) AS wanted (name, value)
+"""
 _NOTES: tuple[LiteralString, ...] = (
     "CREATE SCHEMA IF NOT EXISTS pgdrag_twin",
     "CREATE TABLE IF NOT EXISTS pgdrag_twin.note (id int GENERATED ALWAYS AS IDENTITY, note text NOT NULL)",
 )
+_SEQUENCES: LiteralString = """
+SELECT s.oid::regclass::text, n.nspname::text, c.relname::text, attname::text, seqincrement > 0
+  FROM pg_catalog.pg_depend
+  JOIN pg_catalog.pg_class AS s ON s.oid = objid AND s.relkind = 'S'
+  JOIN pg_catalog.pg_sequence ON seqrelid = s.oid
+  JOIN pg_catalog.pg_class AS c ON c.oid = refobjid
+  JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+  JOIN pg_catalog.pg_attribute ON attrelid = c.oid AND attnum = refobjsubid
+ WHERE classid = 'pg_catalog.pg_class'::regclass AND refclassid = 'pg_catalog.pg_class'::regclass AND refobjsubid > 0
+"""
 
 
 def restore_rows(
@@ -36,25 +58,76 @@ def restore_rows(
         psycopg.OperationalError: the server is gone.
     """
     notes = [*restore_before_rows(connection, twin)]
-    statements = 0
-
-    def begin(_: object) -> None:
-        nonlocal statements
-        statements += 1
-        step("indexes", statements, max(statements, len(twin.schema.indexes)))
-
-    notes += restore_after_rows(
-        connection, twin, most_s=_MOST_S, most_statement_s=_MOST_STATEMENT_S, begin=begin
-    )
-    connection.execute("RESET ALL")
+    notes += _fill(connection, twin, scale=scale, seed=seed, step=step)
+    notes += _restore_after(connection, twin, step)
+    _session(connection)
+    for statement in _behind_rows(connection):
+        connection.execute(statement)
+    step("vacuum", 1, 1)
     connection.execute("VACUUM ANALYZE")
-    keep_notes(connection, notes)
+    _keep(connection, notes)
     return tuple(notes)
 
 
-def keep_notes(connection: psycopg.Connection, notes: list[str]) -> None:
-    """Keep clauses on what is not as in the original in the database."""
-    for sql in _NOTES:
-        connection.execute(sql)
+def _session(connection: psycopg.Connection) -> None:
+    connection.execute("RESET ALL")
+    connection.execute(_SESSION)
+
+
+def _fill(
+    connection: psycopg.Connection, twin: Twin, *, scale: float, seed: int, step: Step
+) -> Iterator[str]:
+    _session(connection)
+    columns = read_columns(connection)
+    made = TwinRows(twin, columns, scale=scale, seed=seed)
+    total = sum(x.rows for x in made.tables)
+    written = 0
+
+    def done(rows: int) -> None:
+        nonlocal written
+        written += rows
+        step("populate", min(written, total), total)
+
+    for table in made.tables:
+        rows = made.rows(table)
+        blocks = table_blocks(twin, table.name, scale)
+        try:
+            yield from Fill(connection, table, blocks, twin.source.block_bytes).run(rows, done)
+        except psycopg.Error as error:
+            if connection.closed:
+                raise
+            said = error.diag.message_primary or type(error).__name__
+            yield f"table {'.'.join(table.name)} has no rows: {said}"
+    yield from made.notes
+
+
+def _restore_after(connection: psycopg.Connection, twin: Twin, step: Step) -> Iterator[str]:
+    done, total = 0, len(twin.schema.indexes) + len(twin.schema.constraints)
+
+    def begin(_: object) -> None:
+        nonlocal done
+        done += 1
+        step("indexes", min(done, total), total)
+
+    yield from restore_after_rows(
+        connection, twin, most_s=_MOST_S, most_statement_s=_MOST_STATEMENT_S, begin=begin
+    )
+
+
+def _behind_rows(connection: psycopg.Connection) -> Iterator[sql.Composed]:
+    """Yield what sets each sequence behind the last value of its column."""
+    for sequence, schema, table, column, is_ascending in connection.execute(_SEQUENCES).fetchall():
+        yield sql.SQL("SELECT pg_catalog.setval({}::regclass, {}({})) FROM {} HAVING count({}) > 0").format(
+            sql.Literal(sequence),
+            sql.SQL("max" if is_ascending else "min"),
+            sql.Identifier(column),
+            sql.Identifier(schema, table),
+            sql.Identifier(column),
+        )  # fmt: skip
+
+
+def _keep(connection: psycopg.Connection, notes: list[str]) -> None:
+    for statement in _NOTES:
+        connection.execute(statement)
     with connection.cursor() as cursor:
         cursor.executemany("INSERT INTO pgdrag_twin.note (note) VALUES (%s)", [(x,) for x in notes])

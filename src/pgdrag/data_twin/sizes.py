@@ -42,6 +42,15 @@ def table_scale(relation: Relation, scale: float) -> float:
     return scaled_rows(rows, scale) / rows if rows else 1.0
 
 
+def table_blocks(twin: Twin, table: tuple[str, str], scale: float) -> int:
+    """Return how many blocks a table of a data twin is to have; 0 where nobody knows."""
+    one = next((x for x in twin.relations if (x.schema, x.name) == table), None)
+    if one is None:
+        return 0
+    blocks = one.pages if one.bytes is None else one.bytes // twin.source.block_bytes
+    return round(blocks * table_scale(one, scale))
+
+
 def data_twin_bytes(twin: Twin, scale: float) -> int:
     """Return about how many bytes a data twin takes on disk, an empty cluster included."""
     shares = {

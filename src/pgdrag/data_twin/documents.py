@@ -1,0 +1,195 @@
+"""How are values made that have parts: documents, arrays, search vectors, ranges? Of what is known of their parts.
+
+Statistics show up to some hundred whole documents and arrays, and how frequent elements are. New ones are put together
+of the parts of those, each part drawn by itself. Of types whose values have no tokens only width and number are known.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from pgdrag.data_twin.domains import noise
+from pgdrag.twins.array_text import array_elements, array_text
+from pgdrag.twins.model import ColumnStatistics
+
+_NUMBER_STEPS = (
+    20  # from so many different numbers on in one place of a document, others may come between
+)
+_HEADER = 4  # bytes of a value before its content
+_LEXEME_BYTES = 8  # that a lexeme takes beside its letters: an entry and a place
+_LONG = 127
+
+
+# --- json -----------------------------------------------------------------------------------
+
+
+class Documents:
+    """Makes documents like those that are known."""
+
+    def __init__(self, known: Sequence[str], weights: Sequence[float], width: int) -> None:
+        self._known = [json.loads(x, parse_float=Decimal, parse_int=Decimal) for x in known]
+        total = sum(weights) or 1.0
+        self._weights = np.array([x / total for x in weights])
+        self._width = width
+        self._leaves: dict[tuple[object, ...], list[Any]] = {}
+        for document in self._known:
+            for path, leaf in _leaves(document, ()):
+                self._leaves.setdefault(path, []).append(leaf)
+
+    def make(self, count: int, rng: np.random.Generator) -> list[str]:
+        """Return so many documents; as far as their parts allow, all are different."""
+        if not self._known:
+            return [json.dumps({"k": noise(at, max(self._width - 16, 1))}) for at in range(count)]
+        which = rng.choice(len(self._known), count, p=self._weights)
+        found = [_text(self._varied(self._known[at], (), rng)) for at in which.tolist()]
+        seen = set(found)
+        if len(seen) == count:
+            return found
+        seen.clear()
+        for at, text in enumerate(found):
+            if text in seen:
+                found[at] = self._other(text, at, rng, seen)
+            seen.add(found[at])
+        return found
+
+    def _other(self, text: str, number: int, rng: np.random.Generator, seen: set[str]) -> str:
+        for _ in range(3):
+            at = int(rng.choice(len(self._known), p=self._weights))
+            text = _text(self._varied(self._known[at], (), rng))
+            if text not in seen:
+                break
+        return text
+
+    def _varied(self, value: Any, path: tuple[object, ...], rng: np.random.Generator) -> Any:
+        if isinstance(value, dict):
+            return {key: self._varied(inner, (*path, key), rng) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [self._varied(inner, (*path, 0), rng) for inner in value]
+        others = self._leaves[path]
+        other = others[int(rng.integers(len(others)))]
+        if isinstance(other, Decimal) and len(others) > _NUMBER_STEPS:
+            return self._number(path, other, rng)
+        return other
+
+    def _number(self, path: tuple[object, ...], low: Decimal, rng: np.random.Generator) -> Decimal:
+        """Return a number from one that is known up to the next one."""
+        numbers = sorted({x for x in self._leaves[path] if isinstance(x, Decimal)})
+        if len(numbers) <= _NUMBER_STEPS:
+            return low
+        at = numbers.index(low)
+        high = numbers[min(at + 1, len(numbers) - 1)]
+        exponent = min(int(low.as_tuple().exponent), int(high.as_tuple().exponent), 0)
+        step = (high - low) * Decimal(float(rng.random()))
+        return (low + step).quantize(Decimal(1).scaleb(exponent))
+
+
+def _leaves(value: Any, path: tuple[object, ...]) -> Iterator[tuple[tuple[object, ...], Any]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(inner, (*path, key))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _leaves(inner, (*path, 0))
+    else:
+        yield path, value
+
+
+def _text(value: Any) -> str:
+    match value:
+        case dict():
+            return "{" + ", ".join(f"{json.dumps(k, ensure_ascii=False)}: {_text(v)}" for k, v in value.items()) + "}"  # fmt: skip
+        case list():
+            return "[" + ", ".join(map(_text, value)) + "]"
+        case Decimal():
+            return f"{value:f}"
+        case _:
+            return json.dumps(value, ensure_ascii=False)
+
+
+# --- arrays and search vectors --------------------------------------------------------------
+
+
+def arrays(one: ColumnStatistics, count: int, rng: np.random.Generator) -> list[str]:
+    """Return so many arrays with as many elements, each as frequent as it was."""
+    elements, weights = list(one.elements), np.array(one.element_shares[: len(one.elements)])
+    if not elements:
+        known = one.histogram or one.most_common or ("{}",)
+        return [known[at] for at in rng.integers(0, len(known), count).tolist()]
+    # Behind the counts their mean.
+    lengths = np.array(one.element_counts[:-1] or tuple(len(array_elements(x)) for x in one.histogram) or (1,))  # fmt: skip
+    drawn = lengths[rng.integers(0, len(lengths), count)].astype(np.int64)
+    which = rng.choice(len(elements), int(drawn.sum()), p=weights / weights.sum()).tolist()
+    found, at = [], 0
+    for number in drawn.tolist():
+        found.append(array_text(elements[x] for x in dict.fromkeys(which[at : at + number])))
+        at += number
+    return found
+
+
+def search_vectors(one: ColumnStatistics, rows: int, count: int, rng: np.random.Generator) -> list[str]:  # fmt: skip
+    """Return so many tsvectors, with each lexeme as frequent as it was, and rare ones up to the width."""
+    shares = np.array(one.element_shares[: len(one.elements)])
+    least = float(shares.min()) if shares.size else 1.0 / max(rows, 1)
+    known = float(sum(s * (len(x) + _LEXEME_BYTES) for s, x in zip(shares, one.elements, strict=False)))  # fmt: skip
+    mean = sum(map(len, one.elements)) / len(one.elements) if one.elements else 6.0
+    rare = max((one.width - _HEADER - 4 - known) / (mean + _LEXEME_BYTES), 0.0)
+    # Each of them less frequent than any that is told.
+    vocabulary = max(int(rare / max(least / 2, 1.0 / max(rows, 1))), 1)
+    found = []
+    for at in range(count):
+        present = [one.elements[x] for x in np.flatnonzero(rng.random(len(shares)) < shares).tolist()]  # fmt: skip
+        number = int(rng.poisson(rare))
+        words = {f"z{noise(x, max(round(mean) - 1, 3))}" for x in rng.integers(0, vocabulary, number).tolist()}  # fmt: skip
+        lexemes = [*present, *sorted(words)] or [f"z{at}"]
+        found.append(" ".join(f"{_quoted(x)}:{place}" for place, x in enumerate(lexemes, start=1)))
+    return found
+
+
+def _quoted(lexeme: str) -> str:
+    return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+# --- types whose values have no tokens ------------------------------------------------------
+
+_MAKERS: Mapping[str, Callable[[int], str]] = {
+    "int4range": lambda at: f"[{at},{at + 10})",
+    "int8range": lambda at: f"[{at},{at + 10})",
+    "numrange": lambda at: f"[{at},{at + 10})",
+    "daterange": lambda at: f"[{_day(at)},{_day(at, 30)})",
+    "tsrange": lambda at: f"[{_day(at)},{_day(at, 1)})",
+    "tstzrange": lambda at: f"[{_day(at)},{_day(at, 1)})",
+    "interval": lambda at: f"{at} seconds",
+    "time": lambda at: f"{at // 3600 % 24:02d}:{at // 60 % 60:02d}:{at % 60:02d}",
+    "timetz": lambda at: f"{at // 3600 % 24:02d}:{at // 60 % 60:02d}:{at % 60:02d}+00",
+    "money": lambda at: f"{at}.00",
+    "point": lambda at: f"({at % 1000},{at // 1000})",
+    "box": lambda at: f"({at % 1000},{at // 1000}),({at % 1000 + 1},{at // 1000 + 1})",
+    "lseg": lambda at: f"[({at % 1000},{at // 1000}),({at % 1000 + 1},{at // 1000 + 1})]",
+    "circle": lambda at: f"<({at % 1000},{at // 1000}),1>",
+    "xml": lambda at: f"<x>{at}</x>",
+    "macaddr8": lambda at: ":".join(f"{at:016x}"[x : x + 2] for x in range(0, 16, 2)),
+    "pg_lsn": lambda at: f"0/{at:X}",
+    "hstore": lambda at: f"k=>{at}",
+    "ltree": lambda at: f"a.n{at % 100}.n{at}",
+    "tsquery": lambda at: f"q{at}",
+    "jsonpath": lambda at: f"$.k{at}",
+}
+
+
+def _day(at: int, later: int = 0) -> str:
+    return str(np.datetime64("2000-01-01") - 365 + at % 10_000 + later)
+
+
+def others(type_: str, modifier: int) -> Callable[[int], str] | None:
+    """Return what makes a value of a type of its number; None where nobody knows how."""
+    if type_ in ("bit", "varbit"):
+        width = max(modifier, 1)
+        return lambda at: f"{at % 2 ** min(width, 62):0{width}b}"[-width:]
+    if type_ == "vector" and modifier > 0:
+        return lambda at: "[" + ",".join(str((at * 31 + x) % 997) for x in range(modifier)) + "]"
+    return _MAKERS.get(type_)

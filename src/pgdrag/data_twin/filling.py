@@ -1,0 +1,247 @@
+"""How do rows get into a table, as many to a page as in the original, and past its constraints?
+
+Tables have free room in their pages: of updates, of deleted rows, by fillfactor. How much the size of the original tells. COPY
+leaves as much as fillfactor says, so that is set between batches for the table to become as large as it should be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import LiteralString
+
+import numpy as np
+import psycopg
+from numpy.typing import NDArray
+from psycopg import sql
+
+from pgdrag.data_twin.domains import NULL
+from pgdrag.data_twin.tables import FilledColumn, FilledTable, Rows
+
+_BATCH_ROWS = 10_000
+_SAMPLE_ROWS = 5000  # that show how many rows go on a full page
+_SMALL_BLOCKS = 16  # tables up to this are as they come
+_LEAST_FILL, _MOST_FILL = 10, 100
+_FULL_ENOUGH = 0.95  # of the rows that a full page has
+# COPY extends a table by more than it needs: of a table that is not much larger the rest is cut off between two steps.
+_CUT_BLOCKS = 4000
+_NEEDS_ESCAPE = re.compile(r"[\\\t\n\r]")
+_ESCAPED = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+# What each row of a table must fulfil: its own constraints, and of a partition its bounds.
+_CHECKS: LiteralString = """
+SELECT conname::text, pg_catalog.pg_get_expr(conbin, conrelid) FROM pg_catalog.pg_constraint
+ WHERE conrelid = %(table)s::regclass AND contype = 'c'
+ UNION ALL
+SELECT '', pg_catalog.pg_get_partition_constraintdef(%(table)s::regclass)
+"""
+_LAST_BLOCK = sql.SQL("SELECT ((max(ctid)::text::point)[0])::int8 FROM {}")
+_CHECKED = sql.Identifier("pg_temp", "pgdrag_checked")
+
+
+@dataclass
+class Fill:
+    """Fills one table.
+
+    Attributes:
+        connection: its owner's; it commits each statement.
+        blocks: how many the table is to have; 0: as many as the rows need.
+    """
+
+    connection: psycopg.Connection
+    table: FilledTable
+    blocks: int
+    block_bytes: int
+
+    def run(self, rows: Rows, done: Callable[[int], None]) -> Iterator[str]:
+        """Write all rows, and yield a clause on each constraint that they do not fulfil.
+
+        Args:
+            done: is told how many more rows are there.
+
+        Raises:
+            psycopg.Error: the server refuses the rows.
+        """
+        mended: set[str] = set()
+        while True:
+            try:
+                self._copy(rows, done)
+                return
+            except psycopg.errors.CheckViolation as error:
+                # What is written of a COPY that failed is dead rows, and batches before it are whole.
+                self.connection.execute(sql.SQL("TRUNCATE {}").format(self._name))
+                broken = error.diag.constraint_name or ""
+                if broken in mended or not self._mend(rows, broken):
+                    yield from self._drop(broken, error)
+                mended.add(broken)
+
+    @property
+    def _name(self) -> sql.Identifier:
+        return sql.Identifier(*self.table.name)
+
+    # --- constraints --------------------------------------------------------------------------
+
+    def _mend(self, rows: Rows, constraint: str) -> bool:
+        """Give rows that break a constraint what rows that fulfil it have in its columns; tell whether that is possible."""
+        name = self._name.as_string(self.connection)
+        checks: dict[str, str] = dict(self.connection.execute(_CHECKS, {"table": name}).fetchall())
+        text = checks.get(constraint)
+        if not text:
+            return False
+        named = set(re.findall(r"\w+", text))
+        columns = [x for x in rows.columns if x in named]
+        if not columns:
+            return False
+        failing = self._failing(rows, columns, text)
+        passing = np.setdiff1d(np.arange(rows.count), failing)
+        if not len(passing):
+            return False
+        if any(set(columns) & set(key) for key in self.table.keys):
+            # Another row's value would be there twice.
+            for column in rows.columns.values():
+                column.codes = column.codes[passing]
+            rows.count = len(passing)
+            return True
+        givers = np.random.default_rng(3).choice(passing, len(failing))
+        for one in columns:
+            rows.columns[one].codes[failing] = rows.columns[one].codes[givers]
+        return True
+
+    def _failing(self, rows: Rows, columns: Sequence[str], check: str) -> NDArray[np.int64]:
+        names = sql.SQL(", ").join(map(sql.Identifier, columns))
+        with self.connection.transaction():
+            # Its columns are of the same types.
+            self.connection.execute(
+                sql.SQL("CREATE TEMPORARY TABLE pgdrag_checked ON COMMIT DROP AS SELECT 0 AS {}, {} FROM {} WHERE false")
+                .format(sql.Identifier(_NUMBER), names, self._name)
+            )  # fmt: skip
+            lists = [list(map(str, range(rows.count)))]
+            lists += [texts_of(rows.columns[x]) for x in columns]
+            self._send(sql.SQL("COPY {} FROM STDIN").format(_CHECKED), lists, 0, rows.count)
+            found = self.connection.execute(
+                f"SELECT {_NUMBER} FROM pg_temp.pgdrag_checked WHERE NOT ({check})".encode()
+            ).fetchall()
+        return np.array([number for (number,) in found], np.int64)
+
+    def _drop(self, constraint: str, error: psycopg.Error) -> Iterator[str]:
+        """Remove a constraint that the rows break, and have it again for rows to come.
+
+        Raises:
+            psycopg.Error: it is no constraint of the table's or of a domain, or rows of it are not a partition's.
+        """
+        of_type = error.diag.datatype_name
+        if of_type:
+            kind, name = sql.SQL("DOMAIN"), sql.Identifier(error.diag.schema_name or "", of_type)
+        else:
+            kind, name = sql.SQL("TABLE"), self._name
+        if not constraint:
+            raise error
+        alter = sql.SQL("ALTER {} {} DROP CONSTRAINT {}").format(
+            kind, name, sql.Identifier(constraint)
+        )
+        self.connection.execute(alter)
+        yield (
+            f"constraint {constraint} of {'.'.join(self.table.name)}: it is left out, since rows of a twin do not fulfil it"
+        )
+
+    # --- rows ---------------------------------------------------------------------------------
+
+    def _copy(self, rows: Rows, done: Callable[[int], None]) -> None:
+        if not rows.count:
+            return
+        columns = [rows.columns[x.name] for x in self.table.columns]
+        lists = [texts_of(x) for x in columns]
+        names = sql.SQL(", ").join(sql.Identifier(x.column.name) for x in columns)
+        copy = sql.SQL("COPY {} ({}) FROM STDIN").format(self._name, names)
+        steps = self._steps(copy, lists, rows.count)
+        at = 0
+        try:
+            for fill, number in steps:
+                if fill is not None:
+                    self._set_fill(fill)
+                self._send(copy, lists, at, at + number, done)
+                at += number
+                if at < rows.count and self.blocks < _CUT_BLOCKS:
+                    self.connection.execute(sql.SQL("VACUUM {}").format(self._name))
+        finally:
+            if any(fill is not None for fill, _ in steps) and not self.connection.closed:
+                self._set_fill(None)
+
+    def _steps(
+        self, copy: sql.Composed, lists: Sequence[list[str]], count: int
+    ) -> list[tuple[int | None, int]]:
+        """Return how full pages are to be, None: as they come, and for how many rows."""
+        if self.blocks <= _SMALL_BLOCKS:
+            return [(None, count)]
+        sample = min(count, _SAMPLE_ROWS)
+        self._set_fill(_MOST_FILL)
+        self._send(copy, lists, 0, sample)
+        row = self.connection.execute(_LAST_BLOCK.format(self._name)).fetchone()
+        self.connection.execute(sql.SQL("TRUNCATE {}").format(self._name))
+        self._set_fill(None)
+        assert row is not None, "an aggregate has a row"
+        return fill_steps(count, self.blocks, sample / (row[0] + 1))
+
+    def _send(
+        self,
+        copy: sql.Composed,
+        lists: Sequence[list[str]],
+        begin: int,
+        end: int,
+        done: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        with self.connection.cursor() as cursor, cursor.copy(copy) as copying:
+            for start in range(begin, end, _BATCH_ROWS):
+                stop = min(start + _BATCH_ROWS, end)
+                lines = map("\t".join, zip(*(x[start:stop] for x in lists), strict=True))
+                copying.write("\n".join(lines) + "\n")
+                done(stop - start)
+
+    def _set_fill(self, fill: int | None) -> None:
+        """Set fillfactor, or have that of the original again."""
+        own = next((x for x in self.table.options if x.startswith("fillfactor=")), "")
+        wanted: LiteralString = f"fillfactor={fill}" if fill is not None else own
+        action = sql.SQL(f"SET ({wanted})" if wanted else "RESET (fillfactor)")
+        self.connection.execute(sql.SQL("ALTER TABLE {} {}").format(self._name, action))
+
+
+_NUMBER = "pgdrag_row"
+
+
+def fill_steps(rows: int, blocks: int, rows_of_full_page: float) -> list[tuple[int | None, int]]:
+    """Return fillfactors for a table to have so many blocks, each with the number of rows for which it holds.
+
+    A page has whole rows: some pages have one more than others. None: pages as full as they come.
+    """
+    wanted = rows / blocks
+    if wanted >= _FULL_ENOUGH * rows_of_full_page:
+        return [(None, rows)]
+    fewer = int(wanted)
+    if fewer < 1 or wanted >= 50:
+        return [(_fill(wanted, rows_of_full_page), rows)]
+    # Pages with one more, p of them: p * (fewer + 1) + (blocks - p) * fewer = rows.
+    with_more = (rows - blocks * fewer) * (fewer + 1)
+    steps = [
+        (_fill(fewer + 1 + 0.3, rows_of_full_page), with_more),
+        (_fill(fewer + 0.3, rows_of_full_page), rows - with_more),
+    ]
+    return [(fill, number) for fill, number in steps if number > 0]
+
+
+def _fill(rows: float, rows_of_full_page: float) -> int:
+    return round(min(max(100 * rows / rows_of_full_page, _LEAST_FILL), _MOST_FILL))
+
+
+def texts_of(column: FilledColumn) -> list[str]:
+    """Return the value of each row as COPY reads it."""
+    codes, places = np.unique(column.codes, return_inverse=True)
+    is_null = codes == NULL
+    known = column.domain.texts(codes[~is_null], column.form)
+    if _NEEDS_ESCAPE.search("\0".join(known)):
+        known = [x.translate(_ESCAPED) for x in known]
+    texts = np.array(known, object)
+    if is_null.any():  # NULL is the least
+        texts = np.concatenate((np.array(["\\N"], object), texts))
+    found: list[str] = texts[places].tolist()
+    return found

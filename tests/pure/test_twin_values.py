@@ -1,0 +1,187 @@
+"""Do made values keep to what statistics say, in order and in number?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis.strategies import booleans, floats, integers, lists, sampled_from, text
+
+from pgdrag.data_twin.combinations import distinct_combinations, ordered
+from pgdrag.data_twin.domains import (
+    Domain,
+    Form,
+    address_domain,
+    number_domain,
+    text_domain,
+    time_domain,
+    uuid_domain,
+)
+from pgdrag.data_twin.estimates import distinct_behind, expected_estimate
+from pgdrag.data_twin.filling import fill_steps
+from pgdrag.data_twin.spreads import Wanted, arranged, order_correlation, spread
+from pgdrag.twins.tokens import uuid_form
+
+TOKENS = lists(text("bdfgkmprtvx", min_size=3, max_size=12), min_size=2, max_size=8, unique=True)
+COUNTS = lists(integers(1, 40), min_size=1, max_size=12)
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(1)
+
+
+@given(TOKENS, integers(1, 2000))
+def test_texts_between_two_tokens_are_different_and_in_order(tokens: list[str], count: int) -> None:
+    domain = text_domain(tokens, longest=0, width=10)
+    ends = sorted(domain.code(x) or 0 for x in tokens)
+    codes = domain.between(ends[0], ends[-1], count, Form())
+    texts = domain.texts(np.array([ends[0], *codes, ends[-1]]), Form())
+    assert len(codes) == count
+    assert texts == sorted(set(texts))
+
+
+@given(lists(integers(-(10**9), 10**9), min_size=2, max_size=6, unique=True), integers(1, 500))
+def test_whole_numbers_between_two_stay_whole_and_are_as_many_as_there_is_room(
+    numbers: list[int], count: int
+) -> None:
+    domain, decimals = number_domain(map(str, numbers))
+    low, high = min(numbers), max(numbers)
+    codes = domain.between(low, high, count, Form())
+    found = [int(x) for x in domain.texts(codes, Form(decimals=decimals))]
+    assert found == sorted(set(found))
+    assert all(low < x < high for x in found)
+    assert len(found) == min(count, high - low - 1)
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        uuid_domain([uuid_form(5), uuid_form(2**120)]),
+        address_domain(["10.0.0.0/8", "2001:db8::1"]),
+        time_domain(["1999-01-01", "2001-01-01"]),
+    ],
+)
+def test_values_of_other_forms_are_different(domain: Domain) -> None:
+    known = {
+        "10.0.0.0/8": "2001:db8::1",
+        uuid_form(5): uuid_form(2**120),
+        "1999-01-01": "2001-01-01",
+    }
+    low, high = next((a, b) for x, y in known.items() if (a := domain.code(x)) is not None and (b := domain.code(y)) is not None)  # fmt: skip
+    codes = domain.between(low, high, 300, Form())
+    assert len(set(domain.texts(codes, Form()))) == 300
+
+
+def test_a_short_type_has_no_more_values_than_there_are() -> None:
+    domain = text_domain(["aa", "ac"], longest=2, width=2)
+    assert domain.texts(domain.between(*codes_of(domain, "aa", "ac"), 50, Form()), Form()) == ["ab"]
+
+
+def codes_of(domain: Domain, *tokens: str) -> list[int]:
+    return [domain.code(x) or 0 for x in tokens]
+
+
+@given(
+    rows=integers(1, 3000),
+    null_share=floats(0, 1),
+    distinct=integers(1, 500),
+    common=lists(integers(0, 1000), max_size=5, unique=True),
+    bounds=lists(integers(0, 10**6), min_size=0, max_size=12),
+    is_even=booleans(),
+)
+def test_a_spread_has_all_rows_and_no_more_values_than_wanted(
+    rows: int, null_share: float, distinct: int, common: list[int], bounds: list[int], is_even: bool
+) -> None:
+    nulls = round(rows * null_share)
+    domain, _ = number_domain(["0", "1000000"])
+    shares = [0.9 / len(common) * (1 - null_share)] * len(common) if common else []
+    wanted = Wanted(rows, nulls, distinct, common, shares, sorted(bounds), is_even=is_even)
+    found = spread(wanted, domain, Form(), rng())
+    assert found.rows == rows
+    assert list(found.codes) == sorted(set(found.codes))
+    assert (found.counts >= 0).all()
+    assert len(found.codes) <= max(distinct, len(common), 1)
+
+
+@given(integers(2, 400), lists(integers(0, 10**6), min_size=2, max_size=12, unique=True))
+def test_a_unique_column_has_as_many_values_as_rows(rows: int, bounds: list[int]) -> None:
+    domain, _ = number_domain(["0"])
+    found = spread(Wanted(rows, 0, rows, bounds=sorted(bounds), is_unique=True), domain, Form(), rng())  # fmt: skip
+    assert len(found.codes) == rows
+    assert set(found.counts) == {1}
+
+
+@given(lists(integers(0, 10**6), min_size=1, max_size=300, unique=True), integers(1, 400))
+def test_a_foreign_key_has_only_values_of_its_table(parents: list[int], distinct: int) -> None:
+    source = np.array(sorted(parents))
+    domain, _ = number_domain(["0"])
+    found = spread(Wanted(1000, 0, distinct, bounds=[0, 10**6]), domain, Form(), rng(), source)
+    assert set(found.codes) <= set(parents)
+    assert len(found.codes) == min(distinct, len(parents))
+
+
+@settings(max_examples=20)
+@given(floats(-1, 1), sampled_from([3, 100, 20_000]))
+def test_rows_lie_so_that_analyze_finds_the_correlation(correlation: float, values: int) -> None:
+    wanted = Wanted(20_000, 0, values, bounds=[0, 10**6])
+    domain, _ = number_domain(["0"])
+    found = arranged(spread(wanted, domain, Form(), rng()), correlation, rng())
+    # Equal values count in the order of the table, so that few values never seem to lie the wrong way round.
+    least = -1 + 2 / values**2
+    assert order_correlation(found) == pytest.approx(max(correlation, least), abs=0.06)
+
+
+@given(lists(COUNTS, min_size=2, max_size=3), integers(1, 500))
+def test_no_combination_of_a_key_is_there_twice(counts: list[list[int]], rows: int) -> None:
+    parts = [np.array(x) for x in counts]
+    places, _ = distinct_combinations(parts, rows, rng())
+    total = int(np.prod([len(x) for x in parts]))
+    assert len({tuple(x) for x in places.tolist()}) == len(places) <= max(rows, 1) or len(places) == total  # fmt: skip
+    assert all(place.max() < len(part) for place, part in zip(places.T, parts, strict=True))
+
+
+def test_lines_lie_beneath_their_orders() -> None:
+    """Each of 100 orders has line 1; those with line n have all lines before it."""
+    lines = np.array([100, 90, 60, 20])
+    places, _ = distinct_combinations([np.full(100, 3), lines], 270, rng())
+    assert len(places) == 270
+    by_order: dict[int, set[int]] = {}
+    for order, line in places.tolist():
+        by_order.setdefault(order, set()).add(line)
+    assert len(by_order) == 100
+    assert all(x == set(range(len(x))) for x in by_order.values())
+
+
+def test_a_table_in_the_order_of_its_key_is_found_to_be() -> None:
+    first, second = (x.ravel() for x in np.indices((20, 500)))
+    mixed = rng().permutation(10_000)
+    order = ordered([first[mixed], second[mixed]], [1.0, 0.05], rng())
+    assert (first[mixed][order] == first).all()
+    assert (second[mixed][order] == second).all()
+
+
+@given(integers(100_000, 5_000_000), floats(0.0005, 0.9), floats(0, 0.9))
+def test_analyze_would_estimate_the_same_number_of_values(
+    rows: int, share: float, common_share: float
+) -> None:
+    others = rows * (1 - common_share)
+    true = max(share * others, 10.0)
+    estimate = expected_estimate(true, rows=rows, sample=30_000, common=3, others=others)
+    found = distinct_behind(estimate, rows=rows, sample=30_000, common=3, common_share=common_share)
+    if estimate < 0.9 * rows and estimate > 10:
+        again = expected_estimate(max(found - 3, 1), rows=rows, sample=30_000, common=3, others=others)  # fmt: skip
+        assert again == pytest.approx(estimate, rel=0.02)
+
+
+@given(integers(17, 5000), integers(2, 120), floats(0.12, 1.0))
+def test_pages_are_as_full_as_the_size_asks_for(blocks: int, full: int, share: float) -> None:
+    """Whole rows to a page: what is reckoned here is what heap_multi_insert does."""
+    rows = max(round(blocks * min(full, full * share)), 1)
+    taken, done = 0, 0
+    for fill, number in fill_steps(rows, blocks, full):
+        of_page = max(int(full * (fill or 100) / 100 + 1e-9), 1)
+        taken += -(-number // of_page)
+        done += number
+    assert done == rows
+    if rows / blocks >= 1:
+        assert taken == pytest.approx(blocks, rel=0.25, abs=3)
