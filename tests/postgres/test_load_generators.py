@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
-from commands import dsn
+from commands import dsn, heard, outcome, start
 from fronts import Front
 
 from capabilities import needs_root
@@ -25,7 +25,7 @@ from pgdrag.driver.conversation import Confined, conversation, ignore
 from pgdrag.driver.generators import Talk
 from pgdrag.driver.histogram import _counts, _latency
 from pgdrag.driver.process import Driver, find_driver
-from pgdrag.errors import DriverError
+from pgdrag.errors import EXIT_INTERRUPTED, DriverError
 from pgdrag.model import Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.model.load import LoadProfile, Open
 from pgdrag.model.measurement import Measurement
@@ -318,6 +318,39 @@ def test_generators_whose_clocks_differ_by_days_have_one_window(notes: Cluster) 
     found = driver.run(notes.target, JOB, profile, seed=1)
     assert (found.elapsed_s, len(found.samples)) == (1.0, 1)
     assert [x.name for x in found.generators][1:] == ["generator 2 (1)", "generator 3 (30)"]
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, EXIT_INTERRUPTED), (signal.SIGKILL, -signal.SIGKILL)]
+)
+def test_whoever_ends_pgdrag_ends_all_generators(
+    notes: Cluster, tmp_path: Path, number: signal.Signals, status: int
+) -> None:
+    script = tmp_path / "note.sql"
+    script.write_text(SCRIPT.text)
+    common = (
+        "bench",
+        "-n",
+        "-f",
+        script,
+        "-c",
+        "5",
+        "-T",
+        "600",
+        "-P",
+        "1",
+        "--warm-up",
+        "0",
+        "-y",
+    )
+    process = start(*common, "--generators", "3", dsn(notes))
+    heard(process, "s: ")
+    children = [x for x in psutil.Process(process.pid).children() if x.name() == "pgdrag-driver"]
+    assert len(children) == 3
+    process.send_signal(number)
+    assert outcome(process)[0] == status
+    _, alive = psutil.wait_procs(children, timeout=30)
+    assert not alive
 
 
 def test_bench_shows_each_generator(notes: Cluster, tmp_path: Path) -> None:

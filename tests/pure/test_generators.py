@@ -15,7 +15,8 @@ import numpy as np
 import psutil
 import pytest
 
-from pgdrag.cli.options import generators_of, refuse_hosts
+from pgdrag.cli.options import StudyOptions, generators_of, refuse_hosts
+from pgdrag.cli.study_command import conditions
 from pgdrag.driver.contract import IntervalLine, Line, PhaseLine
 from pgdrag.driver.generators import CommandGenerator, by_ssh, names_of
 from pgdrag.driver.histogram import _latency
@@ -24,6 +25,7 @@ from pgdrag.errors import DriverError, FileError, UsageError
 from pgdrag.findings.driver_limits import clock_warnings, driver_warnings
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Measurement
+from pgdrag.workloads.command import Command
 
 TARGET = Target("/nowhere", 5432, "me", "db", password="secret")
 LOAD = LoadProfile(
@@ -330,6 +332,22 @@ def test_what_is_neither_is_refused(text: str) -> None:
 def test_there_are_never_more_generators_than_clients() -> None:
     with pytest.raises(UsageError, match="3 load generators cannot divide 2 clients"):
         generators_of("3", 2)
+
+
+def test_an_experiments_generators_are_those_that_options_ask_for() -> None:
+    under = conditions(StudyOptions(generators="2", connections=4), ())
+    assert under.load.generators == ("", "")
+    assert conditions(StudyOptions(), ()).load.generators == ()
+    with pytest.raises(UsageError, match="3 load generators cannot divide 2 clients"):
+        conditions(StudyOptions(generators="3", connections=2), ())
+
+
+def test_a_program_that_is_the_workload_is_not_divided() -> None:
+    load = LoadProfile(2, 0, 1, 1, generators=("", ""))
+    assert Command.example().objection(replace(load, generators=())) is None
+    objection = Command.example().objection(load)
+    assert objection is not None
+    assert "cannot be divided" in objection.message
 
 
 def test_other_hosts_cannot_reach_a_throw_away_server() -> None:
