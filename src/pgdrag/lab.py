@@ -325,7 +325,12 @@ class Agenda:
             series.turn = None
 
     def release(self, host: str) -> None:
-        """Let others begin anew what a host has begun, so that each block is of one host; it has nothing under way."""
+        """Let others begin anew what a host has begun, so that each block is of one host; it has nothing under way.
+
+        What it has measured stands where a budget has ended the run.
+        """
+        if self._is_ended:
+            return
         for asked in self._queue:
             for series in asked.series:
                 if series.host != host or not series.todo:

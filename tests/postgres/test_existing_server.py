@@ -152,6 +152,7 @@ def test_a_comparison_is_measured_there_and_leaves_nothing(server, home):
     found = json.loads(out)
     assert found["study"]["workload"]["kind"] == "pgbench"
     assert found["study"]["place"]["system_identifier"]
+
     assert {one["outcome"] for one in found["trials"]} == {"measured"}
     applied = [x for one in found["rungs"] for x in one["applied"]]
     assert {(x["effective"], x["default"], x["how"]) for x in applied} == {
@@ -251,6 +252,14 @@ def test_treatments_with_different_datasets_do_not_share_a_database(server, tmp_
     status, _, err = pgdrag(*run, "--allow-change", "settings", "--allow-change", "database")
     assert status == 2
     assert "the treatments need different datasets" in err
+
+
+def test_an_experiment_of_which_nothing_can_be_had_there_is_refused(server):
+    run = ("run", "after-upgrade", "--dsn", dsn(server), "--allow-change", "database", "--yes")
+    status, _, err = pgdrag(*run)
+    assert status == 2
+    assert "can have none of the treatments" in err
+    assert "statistics planner is not changed on an existing server" in err
 
 
 def test_scripts_of_ones_own_run_on_the_tables_that_are_there(server, tmp_path):

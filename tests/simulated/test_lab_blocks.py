@@ -7,7 +7,7 @@ from dataclasses import replace
 from pgdrag.findings.find import find
 from pgdrag.journal import Journal
 from pgdrag.lab import expand, run_experiment
-from pgdrag.model import Block, RunRecord, Study
+from pgdrag.model import Block, Outcome, RunRecord, Study
 from pgdrag.model.events import BudgetSpent
 from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, begin_simulated, simulated_ladder
 
@@ -36,7 +36,7 @@ def test_a_brief_block_is_run_by_a_third_of_the_load():
 def test_a_run_ends_before_the_trial_that_would_pass_its_budget(tmp_path):
     events: list[object] = []
     record = run(replace(STUDY, budget_s=200.0), tmp_path, events)
-    assert len(record.results) == 3
+    assert [one.outcome for one in record.results] == [Outcome.MEASURED] * 3
     assert record.status == "done"
     (warning, *_) = find(record).warnings
     assert warning.startswith(

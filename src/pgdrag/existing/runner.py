@@ -198,6 +198,15 @@ class ExistingTrialRunner:
             server, "an experiment", "Name its primary, or a copy that has been promoted."
         )
         self._refuse_loading(standing, changes)
+        added = [level for rung in study.rungs[1:] for level in rung.added]
+        if added and not self._possible(added, study.workload):
+            raise UsageError(
+                f"{server.name} can have none of the treatments",
+                detail="; ".join(
+                    dict.fromkeys(x.message for x in self.check(added, study.workload))
+                ),
+                hint="Omit --dsn to have them on a throw-away server.",
+            )
         if self._needs_restart(changes) and not standing.data_directory:
             raise UsageError(
                 f"cannot restart {server.name}: its data directory cannot be written to from here",
