@@ -10,6 +10,7 @@ All that pgdrag raises::
     │   ├── ObservationsError      a file of observations: foreign, damaged, newer, or in use
     │   ├── TwinError              a file that is no twin, is torn, or is newer
     │   └── ExperimentError        an experiment file
+    ├── LogError                   a server's log that cannot be read, or that nothing can be taken from
     ├── SettingError               a server setting's name, value, unit or bounds
     ├── ServerError                PostgreSQL's programs are missing, or a cluster misbehaves
     │   ├── ServerDidNotStart      the server refused to start (also a trial's outcome)
@@ -106,6 +107,10 @@ class TwinError(FileError):
 
 class ExperimentError(FileError):
     """An experiment file that cannot be run."""
+
+
+class LogError(PgdragError):
+    """A server's log that cannot be read, has no format of PostgreSQL's, or that nothing can be taken from."""
 
 
 class SettingError(PgdragError):

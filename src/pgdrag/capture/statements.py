@@ -23,7 +23,7 @@ _OLDEST = (1, 9)
 _HIDDEN = "<insufficient privilege>"
 _LOCK_TIMEOUT = "500ms"
 # pgdrag's own: marked, or what prepares a session, or the look for holders of the horizon.
-_OWN = (OWN_MARK, "SET statement_timeout", "pg_prepared_xacts", "/* pgdrag")
+OWN = (OWN_MARK, "SET statement_timeout", "pg_prepared_xacts", "/* pgdrag")
 
 _SIGHT: LiteralString = """
 SELECT pg_has_role('pg_read_all_stats', 'USAGE'),
@@ -79,6 +79,7 @@ class SeenStatement:
     is_toplevel: bool
     totals: Mapping[str, float]
     lasting: Mapping[str, float]
+    identifier: int = 0
 
 
 class StatementAccount:
@@ -159,8 +160,8 @@ class StatementAccount:
         """Yield the statements but pgdrag's own, the longest first; those without a text are `other`."""
         for key, totals in sorted(self._moved.items(), key=lambda each: -_time_s(each[1])):
             text = self._texts.get(key, "")
-            if text and text != _HIDDEN and not any(words in text for words in _OWN):
-                yield SeenStatement(key[0], text, key[2], totals, self._lasting[key])
+            if text and text != _HIDDEN and not any(words in text for words in OWN):
+                yield SeenStatement(key[0], text, key[2], totals, self._lasting[key], key[1])
 
     def other(self) -> tuple[int, float]:
         """Return calls and execution time of statements whose text this role does not see, or that were forgotten."""
@@ -239,7 +240,7 @@ def workload(
         return Workload(window_s)
     merged: dict[tuple[str, str, bool], tuple[dict[str, float], SeenStatement]] = {}
     for one in account.seen():
-        key = masked_statement(one.text)[:_MOST_TEXT], roles.get(one.role, ""), one.is_toplevel
+        key = told_as(one, roles)
         totals, _ = merged.setdefault(key, (dict.fromkeys(one.totals, 0.0), one))
         for name, value in one.totals.items():
             totals[name] += value
@@ -258,6 +259,11 @@ def workload(
         other_exec_s=exec_s + sum(totals["exec_s"] for _, (totals, _) in rest),
         other_databases_calls=account.other_databases_calls,
     )
+
+
+def told_as(one: SeenStatement, roles: Mapping[int, str]) -> tuple[str, str, bool]:
+    """Return a statement's text, role and is_toplevel as the twin has them: those that are equal in it are one."""
+    return masked_statement(one.text)[:_MOST_TEXT], roles.get(one.role, ""), one.is_toplevel
 
 
 def _statement(

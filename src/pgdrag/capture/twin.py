@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,10 +19,20 @@ import psycopg
 from pgdrag import __version__
 from pgdrag.capture.activity import ActivityLooks
 from pgdrag.capture.classes import ValueClasses
+from pgdrag.capture.log.columns import ParameterColumns
+from pgdrag.capture.log.reading import LogProgress
+from pgdrag.capture.log.source import LogRequest, LogSource
+from pgdrag.capture.log.texts import KnownStatement
 from pgdrag.capture.privacy import Privacy
 from pgdrag.capture.schema import needed_functions, read_schema
 from pgdrag.capture.source import read_source, search_paths
-from pgdrag.capture.statements import StatementAccount, parameter_types, workload
+from pgdrag.capture.statements import (
+    SeenStatement,
+    StatementAccount,
+    parameter_types,
+    told_as,
+    workload,
+)
 from pgdrag.capture.statistics import (
     read_counters,
     read_extended,
@@ -33,18 +43,20 @@ from pgdrag.capture.statistics import (
 from pgdrag.collectors import Observer, Unseen, attempt
 from pgdrag.driver.connection_string import Server
 from pgdrag.english import counted
-from pgdrag.errors import ServerError, ServerLost
+from pgdrag.errors import LogError, ServerError, ServerLost
 from pgdrag.findings.holds.distribution import Capture, HoldDistribution
 from pgdrag.horizon.sampling import sample_holders
 from pgdrag.horizon.tracking import HoldTracker
 from pgdrag.live.server import ExistingServer
-from pgdrag.twins.model import Schema, Twin
+from pgdrag.twins.model import Schema, Twin, Workload
 from pgdrag.twins.tokens import ANCHOR
+from pgdrag.twins.transactions import LoggedTransactions
 
 APPLICATION_NAME = "pgdrag capture twin"
 T = TypeVar("T")
 
 WATCHING = "Watching"
+READING_LOG = "Reading the log"
 
 LOOK_EVERY_S = 1.0
 STATEMENTS_EVERY_S = 60.0
@@ -67,10 +79,12 @@ class CaptureProgress:
     Attributes:
         step: what is done now: "look", "Reading the schema" …
         elapsed_s: of the window.
+        log: of the log, while it is read.
     """
 
     step: str
     elapsed_s: float
+    log: LogProgress | None = None
 
 
 Listener = Callable[[CaptureProgress], None]
@@ -98,14 +112,18 @@ class TwinCapture:
 
     Attributes:
         was_ended_early: by Ctrl-C.
+        log_error: why no transactions were captured, though a log was named.
         cost: once it has run.
     """
 
-    def __init__(self, server: Server, *, rng: random.Random | None = None) -> None:
-        self._server = server
+    def __init__(
+        self, server: Server, *, log: LogRequest | None = None, rng: random.Random | None = None
+    ) -> None:
+        self._server, self._log = server, log
         # What it draws must not be guessed: tokens could be turned back.
         self._rng = rng or random.SystemRandom()
         self.was_ended_early = False
+        self.log_error: LogError | None = None
         self.cost = Cost(0, 0.0, None, 0.0)
         self._not_seen: list[str] = []
         self._tracker = HoldTracker(LOOK_EVERY_S)
@@ -117,6 +135,7 @@ class TwinCapture:
         Raises:
             ServerLost: the server does not answer, or was lost: nothing is captured.
             ServerError: it is reached through a pooler, or refuses to tell its schema.
+            LogError: the log that is wanted cannot be read: that is known before the window.
             KeyboardInterrupt: Ctrl-C while the schema was read.
         """
         connection = self._server.connect(application_name=APPLICATION_NAME, **_PATIENCE)
@@ -150,6 +169,7 @@ class TwinCapture:
         # What this session has counted so far, it hands in at its first statement after a second.
         time.sleep(_HANDED_IN_S)
         observer.query("SELECT 1")
+        log = LogSource(self._log, observer) if self._log is not None else None
         # Seen first and last, so that the window of all counters is nearly the same.
         account = self._statements(observer)
         counters = read_counters(observer)
@@ -158,6 +178,8 @@ class TwinCapture:
         self._look(observer, looks, account, for_s, listen)
         window_s = time.monotonic() - began_s
         looks.end(observer)
+        if log is not None:
+            log.end_window()
         if account is not None:
             last = attempt(lambda: _patiently(partial(account.read, observer, is_last=True)))
             if isinstance(last, Unseen):
@@ -183,6 +205,11 @@ class TwinCapture:
         needed = needed_functions(found, [one.text for one in seen])
         schema = privacy.schema(found.schema, needed)
         told = privacy.statistics(statistics)
+        transactions = None
+        if log is not None:
+            known = self._known(observer, seen, roles, load)
+            columns = ParameterColumns(classes, statistics)
+            transactions = self._transactions(log, known, columns, window_s, listen)
         hidden = sum(one.has_hidden_values for one in told)
         if hidden:
             self._not_seen.append(f"{counted(hidden, 'column')} {'has' if hidden == 1 else 'have'} a type without tokens: only shares and widths are captured.")  # fmt: skip
@@ -196,6 +223,7 @@ class TwinCapture:
             workload=load,
             activity=looks.activity(load, window_s),
             horizon=self._horizon(now),
+            transactions=transactions,
             now=f"{ANCHOR:%Y-%m-%d} {now:%H:%M}:00+00",
             not_seen=(*self._not_seen, *found.left_out, *dict.fromkeys(privacy.left_out)),
             kept=tuple(dict.fromkeys(privacy.kept)),
@@ -209,6 +237,28 @@ class TwinCapture:
         if not account.sees_all:
             self._not_seen.append("Statements and sessions of other roles are hidden from this role: it takes pg_read_all_stats (or pg_monitor).")  # fmt: skip
         return account
+
+    def _known(self, observer: Observer, seen: Sequence[SeenStatement], roles: Mapping[int, str], load: Workload) -> list[KnownStatement]:  # fmt: skip
+        """Return the statements that the log may have, those of each role."""
+        names = dict(observer.query("SELECT oid::bigint, rolname::text FROM pg_roles"))
+        by_words = {(x.text, x.role, x.is_toplevel): x for x in load.statements}
+        found = []
+        for one in seen:
+            told = by_words.get(told_as(one, roles))
+            if told is not None and told.is_toplevel:
+                user = names.get(one.role, "")
+                found.append(KnownStatement(told.number, one.text, user, one.identifier, told.parameters))  # fmt: skip
+        return found
+
+    def _transactions(self, log: LogSource, known: Sequence[KnownStatement], columns: ParameterColumns, window_s: float, listen: Listener) -> LoggedTransactions | None:  # fmt: skip
+        """Return what the log shows; what was captured until now is not lost with it."""
+        try:
+            return log.read(known, columns, lambda x: listen(CaptureProgress(READING_LOG, window_s, x)))  # fmt: skip
+        except LogError as error:
+            self.log_error = error
+            # Names of files may tell of the place.
+            self._not_seen.append("There are no transactions: the log could not be read, or had no statements of the window.")  # fmt: skip
+            return None
 
     def _look(
         self,

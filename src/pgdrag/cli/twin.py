@@ -12,6 +12,7 @@ from pgdrag.cli.options import Dsn, Json, Postgres, command_group, duration_of
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
+    from pgdrag.capture.log.reading import LogProgress
     from pgdrag.capture.twin import Cost
     from pgdrag.twins import Twin
     from pgdrag.twins.leaks import Scan
@@ -39,6 +40,27 @@ def capture_twin(
             "--for", metavar="TIME", help="How long to watch statements and sessions: 90s, 15min"
         ),
     ] = "15min",
+    log: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--log",
+            metavar="FILE",
+            help="Also read transactions from the server's log (csvlog, jsonlog or stderr; .gz; or a directory); repeatable",
+        ),
+    ] = None,
+    server_log: Annotated[
+        bool,
+        typer.Option(
+            "--server-log", help="Also read the log that the server writes, through the session"
+        ),
+    ] = False,
+    whole_log: Annotated[
+        bool,
+        typer.Option(
+            "--whole-log",
+            help="Read all of the log (default: what is written while pgdrag watches)",
+        ),
+    ] = False,
 ) -> int:
     """Capture a database's schema and workload without its data.
 
@@ -49,12 +71,17 @@ def capture_twin(
     A superuser is not needed. A member of pg_monitor sees statements and sessions of all roles; statistics are
     shown of tables that the role may SELECT from (pg_read_all_data). What could not be seen is listed.
 
+    With --log or --server-log the twin also has the shapes of transactions, sessions and parameters: set
+    log_min_duration_statement = 0 meanwhile. No value of the log gets into the file.
+
     Ctrl-C ends the window early, and the twin has what was seen so far; a second Ctrl-C ends the capture without a
     file.
 
-    Exit status: 0 captured, 2 misuse, or the server was lost: there is no file then, 130 ended early by Ctrl-C.
+    Exit status: 0 captured, 1 captured, but nothing from the log, 2 misuse, or the server was lost: there is no file then, 130 ended early by Ctrl-C.
     """
+    from pgdrag.capture.log.source import LogRequest
     from pgdrag.capture.twin import WATCHING, CaptureProgress, TwinCapture
+    from pgdrag.cli.ending import print_error
     from pgdrag.cli.place import refuse_unwritable, stderr, write_named
     from pgdrag.cli.server_argument import live_line, named_server, time_words
     from pgdrag.servers.scratch import storage_errors
@@ -63,6 +90,8 @@ def capture_twin(
     from pgdrag.units import format_bytes, format_duration
 
     for_s = duration_of(for_, "--for", least_s=LEAST_S, most_s=LONGEST_S)
+    if whole_log and not (log or server_log):
+        raise UsageError("--whole-log needs a log", hint="Name it: --log FILE, or --server-log.")
     refuse_unwritable(output, needs_directory=True)
     example = "pgdrag capture twin postgresql://me@db1/shop --output shop.twin"
     server = named_server(dsn, example, own_session="capture twin")
@@ -73,11 +102,16 @@ def capture_twin(
         f"Capturing {server.name} for {format_duration(for_s)}, read-only; Ctrl-C ends the window early.",
         soft_wrap=True,
     )
-    capture = TwinCapture(server)
+    request = LogRequest(tuple(log or ()), server_log, whole_log) if log or server_log else None
+    capture = TwinCapture(server, log=request)
 
     def listen(progress: CaptureProgress) -> None:
         if progress.step == WATCHING:
             say(time_words(progress.elapsed_s, for_s), progress.elapsed_s, None)
+        elif progress.log is not None:
+            say(
+                _log_words(progress.log), progress.elapsed_s + progress.log.elapsed_s, progress.step
+            )
         else:
             say(progress.step, progress.elapsed_s, progress.step)
 
@@ -88,6 +122,8 @@ def capture_twin(
         write_named(path, content)
     if text_bytes(content) > LARGEST_TEXT_BYTES:
         talk.print(f"The twin is larger than {format_bytes(LARGEST_TEXT_BYTES)} unpacked: pgdrag does not read it.", soft_wrap=True)  # fmt: skip
+    if capture.log_error is not None:
+        print_error(capture.log_error)
     early = ("The window was ended early.",) if capture.was_ended_early else ()
     for sentence in (*early, *twin.not_seen, _cost_words(capture.cost)):
         talk.print(sentence, soft_wrap=True)
@@ -95,7 +131,17 @@ def capture_twin(
         f"Written to {path}, {format_bytes(len(content))}; see: pgdrag twin show {path}",
         soft_wrap=True,
     )
-    return EXIT_INTERRUPTED if capture.was_ended_early else EXIT_DONE
+    if capture.was_ended_early:
+        return EXIT_INTERRUPTED
+    return EXIT_DONE if capture.log_error is None else EXIT_FAILED_CHECK
+
+
+def _log_words(log: LogProgress) -> str:
+    from pgdrag.units import format_bytes, format_duration
+
+    speed = log.done / log.elapsed_s if log.elapsed_s else 0.0
+    left = f", {format_duration(round((log.total - log.done) / speed))} left" if speed else ""
+    return f"Reading the log: {format_bytes(log.done)} of {format_bytes(log.total)}, {format_bytes(speed)}/s{left}"
 
 
 def _cost_words(cost: Cost) -> str:
@@ -121,7 +167,7 @@ def show(
         typer.Option(
             "--part",
             metavar="PART",
-            help="Show settings, schema, relations, statistics, statements, activity or kept in full; repeatable",
+            help="Show settings, schema, relations, statistics, statements, activity, transactions or kept in full; repeatable",
         ),
     ] = None,
     all_: Annotated[bool, typer.Option("--all", help="Show all parts in full")] = False,

@@ -56,8 +56,19 @@ def read_named(path: Path, most_bytes: int) -> bytes:
     Raises:
         OSError: it cannot be read, or is something else, such as a device or a FIFO.
     """
-    with _regular(os.open(path, _FLAGS & ~os.O_NOFOLLOW), path) as file:
+    with opened_named(path) as file:
         return file.read(most_bytes)
+
+
+@contextmanager
+def opened_named(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file that somebody named; a link is followed.
+
+    Raises:
+        OSError: as of `read_named`.
+    """
+    with _regular(os.open(path, _FLAGS & ~os.O_NOFOLLOW), path) as file:
+        yield file
 
 
 def as_text(content: bytes) -> str:

@@ -133,7 +133,7 @@ def constants(sql: str) -> list[Constant]:
         found.append(
             Constant(
                 part.begin, part.end,
-                part.text if part.kind == "number" else _unquoted(part.text),
+                part.text if part.kind == "number" else unquoted(part.text),
                 part.kind == "number", part.cast, column, operator, part.function, part.argument,
                 _is_executed(parts, at),
             )
@@ -461,9 +461,10 @@ _ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{4})|(
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
-def _unquoted(text: str) -> str:
+def unquoted(text: str) -> str:
+    """Return the value of a constant in quotes, however they are."""
     if text.startswith("$"):
-        tag = text[: text.index("$", 1) + 1]
+        tag = text[: text.find("$", 1) + 1]
         return text[len(tag) :].removesuffix(tag)
     prefix, _, inner = text.partition("'")
     inner = inner.removesuffix("'").replace("''", "'")

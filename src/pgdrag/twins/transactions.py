@@ -59,6 +59,7 @@ class Loop:
     Attributes:
         first, last: places of steps, from 1.
         repeats: how often they ran, with the share of the transactions, ascending; once is a repeat, too.
+        like: the place, from 1, of an earlier loop of the shape that ran as often in every transaction; 0: there is none.
     """
 
     __pydantic_config__ = STRICT
@@ -66,6 +67,7 @@ class Loop:
     first: Ordinal
     last: Ordinal
     repeats: tuple[tuple[Ordinal, Share], ...]
+    like: Count = 0
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,9 @@ class ParameterLink:
     Attributes:
         step, parameter: whose: the place of a step, from 1, and n of $n.
         source: of what it follows: "transaction": an earlier statement of the same transaction, or an earlier parameter
-            of the same one (within a loop: of the same round); "round": the loop's round before; "session": the
-            session's transaction before, if that had the shape `from_shape`.
+            of the same one (in its latest round); "loop": a step of an earlier loop, in its round of the same number;
+            "round": the loop's round before; "session": the session's transaction before, if that had the shape
+            `from_shape`.
         from_step, from_parameter: which one.
         from_shape: its shape's number; 0 but for "session".
         share: of the cases in which there were both values.
@@ -88,7 +91,7 @@ class ParameterLink:
 
     step: Ordinal
     parameter: Ordinal
-    source: Literal["transaction", "round", "session"]
+    source: Literal["transaction", "loop", "round", "session"]
     from_step: Ordinal
     from_parameter: Ordinal
     share: Share

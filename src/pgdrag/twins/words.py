@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pgdrag.english import counted, cut
 from pgdrag.twins.ddl import after_rows, before_rows, extension_statements, quoted
 from pgdrag.twins.model import ColumnStatistics, Relation, Setting, Statement, Twin
+from pgdrag.twins.transaction_words import transaction_lines, transactions_summary
 from pgdrag.units import format_bytes, format_duration, format_number, format_rate, with_base_unit
 
 _TOP_STATEMENTS = 5
@@ -44,6 +45,8 @@ def summary_lines(twin: Twin, file_bytes: int) -> Iterator[str]:
         yield f"pg_stat_statements forgot statements {load.evictions:,} times in the window: raise pg_stat_statements.max."
     if load.was_reset:
         yield "pg_stat_statements was reset in the window: up to a minute of it is not counted."
+    if twin.transactions is not None:
+        yield from transactions_summary(twin)
     yield from twin.not_seen
     kept = counted(len(twin.kept), "constant")
     yield f"Values are tokens. {kept} of the schema {'is' if len(twin.kept) == 1 else 'are'} kept as they were: --part kept."
@@ -177,5 +180,6 @@ PARTS: Mapping[str, Callable[[Twin], Iterable[str]]] = {
     "statistics": _statistics,
     "statements": _statements,
     "activity": _activity,
+    "transactions": transaction_lines,
     "kept": _kept,
 }
