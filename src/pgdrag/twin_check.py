@@ -161,7 +161,7 @@ def _start(cluster: Cluster, settings: Mapping[str, str]) -> Iterator[str]:
         cluster.start()
         yield f"the server does not start with the original's settings: {error.message}"
     with cluster.connect(application_name="pgdrag twin check") as connection:
-        connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public")
+        connection.execute("CREATE EXTENSION pg_stat_statements SCHEMA public")
 
 
 def _plans(twin: Twin, cluster: Cluster, bench: Provision) -> Plans:
@@ -189,6 +189,9 @@ def _plans(twin: Twin, cluster: Cluster, bench: Provision) -> Plans:
         for one in statements:
             plans = before.plan(one, for_both), after.plan(one, for_both)
             found[one.number] = tuple(None if isinstance(x, str) else x for x in plans)  # type: ignore[assignment]
+    with cluster.connect(application_name="pgdrag twin check") as connection:
+        # A statement is kept with the text that it first came with: PREPARE pgdrag_statement AS …
+        connection.execute("SELECT public.pg_stat_statements_reset()")
     return found
 
 

@@ -32,7 +32,7 @@ def test_the_verdict_comes_first_and_what_is_off_is_marked() -> None:
     text = words(OFF)
     assert text.startswith("The twin is not faithful: only statements that take 10 %")
     assert "! 2.00×" in text
-    assert "50 % → 50 %" in text
+    assert "UPDATE t SET v = $1 WHERE k = $2 50 % 1.00×" in text
     assert "Role x is not here." in text
 
 

@@ -148,3 +148,14 @@ def test_a_column_with_other_statistics_is_told(changes: dict[str, object], word
     was = replace(twin_of(relations=(table,)), statistics=(COLUMN,))
     now = replace(was, statistics=(replace(COLUMN, **changes),))  # type: ignore[arg-type]
     assert column_differences(was, now, lambda _: 1.0) == ((words,) if words else (), 1)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("now() - interval $3", "now() - $1::interval"),
+        ("extract($1 FROM at)", "date_part($1, at)"),
+    ],
+)
+def test_a_parameter_where_the_grammar_wants_a_constant_is_the_same(one: str, other: str) -> None:
+    assert statement_key(one) == statement_key(other)

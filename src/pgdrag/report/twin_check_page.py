@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import pgdrag
 from pgdrag.english import as_sentence, counted, cut, percent_words
@@ -31,7 +32,7 @@ from pgdrag.twins.fidelity import (
 from pgdrag.units import format_bytes, format_duration, format_number
 
 FORMAT = 1  # changes when a key of the JSON changes its meaning or goes away
-_BRIEF, _STATEMENT_WIDTH, _LISTED = 10, 120, 12
+_BRIEF, _BRIEF_WIDTH, _STATEMENT_WIDTH, _LISTED = 10, 44, 120, 12
 _TITLES = {
     "rows": ">Rows",
     "blocks": ">Blocks",
@@ -58,7 +59,7 @@ def check_blocks(found: TwinCheck) -> Iterator[Block]:
     fidelity = found.fidelity
     yield Paragraph(fidelity.sentence, _TONES[fidelity.verdict], is_lead=True)
     if fidelity.statements:
-        yield _statements(fidelity.statements[:_BRIEF])
+        yield _brief_statements(fidelity.statements[:_BRIEF])
     more = fidelity.statements[_BRIEF:]
     if more:
         share = percent_words(sum(x.share for x in more))
@@ -127,12 +128,34 @@ def _statements(statements: Sequence[StatementFidelity]) -> Table:
     )  # fmt: skip
 
 
+def _brief_statements(statements: Sequence[StatementFidelity]) -> Table:
+    """Return what fits on a terminal: ratios alone."""
+    bound = {title: name for name, title in _TITLES.items() if name not in ("blocks read", "ms")}
+    return table_of(
+        "Statements, by their share of the original's time",
+        statements,
+        {
+            ">Load": lambda x: percent_words(x.share),
+            "Statement": lambda x: cut(" ".join(x.text.split()), _BRIEF_WIDTH),
+            ">Calls": _calls,
+            **{title: _ratio(name) for title, name in bound.items()},
+            "Plan": lambda x: "! other" if x.plan else "same" if x.is_planned else NOTHING,
+        },
+    )
+
+
+def _ratio(name: str) -> Callable[[StatementFidelity], Cell]:
+    cell = _amount(name)
+    return lambda one: replace(cell(one), note="")
+
+
 def _calls(one: StatementFidelity) -> Cell:
-    words = f"{percent_words(one.calls_share)} → {percent_words(one.twin_calls_share)}"
+    before, after = (percent_words(x) for x in (one.calls_share, one.twin_calls_share))
+    words = before if before == after else f"{before.removesuffix(' %')}→{after}"
     return Cell(words) if one.is_mix_within else Cell(f"! {words}", tone=Tone.WARNING)
 
 
-def _amount(name: str):  # type: ignore[no-untyped-def] # of one table
+def _amount(name: str) -> Callable[[StatementFidelity], Cell]:
     def cell(one: StatementFidelity) -> Cell:
         [*found] = (x for x in one.amounts if x.name == name)
         if not found or not (found[0].original or found[0].twin):

@@ -31,6 +31,9 @@ _STATEMENT_WIDTH = 80
 _CAST = re.compile(
     r"\? : :(?: [\w\"]+ \.)? [\w\"]+(?: (?:varying|precision|with|without|time|zone)\b)*(?: \( \? \))?(?: \[ \])*"
 )
+# Where the grammar wants a constant behind its type, or a word, a program sends the parameter otherwise.
+_TYPED = re.compile(r"\b(?:interval|date|time|timestamp|timestamptz) \?")
+_EXTRACT = re.compile(r"\bextract \( \? from ")
 # What means the same.
 _CONTROL = {
     **dict.fromkeys(("end", "end transaction", "end work", "commit transaction", "commit work"), "commit"),
@@ -343,7 +346,8 @@ def statement_key(text: str) -> str:
             pieces.append("?")
         elif token.kind not in ("blank", "comment"):
             pieces.append(token.text.lower() if token.kind == "word" else token.text)
-    key = _CAST.sub("?", " ".join(pieces)).rstrip("; ")
+    key = _CAST.sub("?", _TYPED.sub("?", " ".join(pieces))).rstrip("; ")
+    key = _EXTRACT.sub("date_part ( ? , ", key)
     return _CONTROL.get(key, key)
 
 
