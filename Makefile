@@ -16,6 +16,7 @@
 #   make aa        compare a server with itself, twenty times: half an hour
 #   make lint      formatters, linters, type checker, layers
 #   make docs      write again what is generated in docs/reference
+#   make site      build the documentation as a site with search, in build/site; no network is needed once Zensical is there
 #   make claims    write the table of all published figures and their answers, from this machine's runs
 #   make studies   write the tables and pictures of docs/studies, from this machine's runs
 #   make clean     remove what was built (not your runs: see "pgdrag clean")
@@ -25,7 +26,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*.egg-info/*' | sed 's/ /\\ /g')
 
-.PHONY: claims studies run test test-contained bench simulate doctor plans twins aa torture fleet-faults kills existing lint format docs clean update-goldens
+.PHONY: claims studies run test test-contained bench simulate doctor plans twins aa torture fleet-faults kills existing lint format docs site clean update-goldens
 
 run: $(VENV)/installed
 	$(BIN)/pgdrag run slow-42k --scale demo
@@ -92,16 +93,16 @@ fleet-faults: $(VENV)/installed-dev
 	$(BIN)/python tests/fleet_networks.py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED))
 
 lint: $(VENV)/installed-dev
-	$(BIN)/ruff format --check src tests benchmarks simulations examples
-	$(BIN)/ruff check src tests benchmarks simulations examples
+	$(BIN)/ruff format --check src tests benchmarks documentation simulations examples
+	$(BIN)/ruff check src tests benchmarks documentation simulations examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	cargo fmt --check
 	cargo clippy --locked --all-targets --quiet -- -D warnings
 
 format: $(VENV)/installed-dev
-	$(BIN)/ruff format src tests benchmarks simulations examples
-	$(BIN)/ruff check --fix src tests benchmarks simulations examples
+	$(BIN)/ruff format src tests benchmarks documentation simulations examples
+	$(BIN)/ruff check --fix src tests benchmarks documentation simulations examples
 	cargo fmt
 
 SCHEMA := docs/reference/experiment.schema.json
@@ -110,6 +111,11 @@ REPORT_SCHEMA := docs/reference/report.schema.json
 docs: $(VENV)/installed
 	$(BIN)/pgdrag check --schema > $(SCHEMA).new && mv $(SCHEMA).new $(SCHEMA)
 	$(BIN)/pgdrag report --schema > $(REPORT_SCHEMA).new && mv $(REPORT_SCHEMA).new $(REPORT_SCHEMA)
+	$(BIN)/python -m documentation
+
+site: $(VENV)/installed-site
+	$(BIN)/zensical build --strict --clean
+	@echo 'Open build/site/index.html.'
 
 CLAIMS := docs/studies/claims.md
 
@@ -144,5 +150,9 @@ $(VENV)/installed: $(BUILT_FROM)
 	@touch $@
 
 $(VENV)/installed-dev: $(BUILT_FROM)
-	$(INSTALL) '.[dev]'
-	@touch $(VENV)/installed $@
+	$(INSTALL) '.[dev,site]'
+	@touch $(VENV)/installed $(VENV)/installed-site $@
+
+$(VENV)/installed-site: $(VENV)/bin/pip pyproject.toml constraints.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt zensical
+	@touch $@

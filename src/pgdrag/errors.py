@@ -43,6 +43,15 @@ EXIT_INCONCLUSIVE = 3
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
+EXIT_STATUSES = {
+    EXIT_DONE: "done",
+    EXIT_FAILED_CHECK: "a check or comparison failed",
+    EXIT_MISUSE: "misuse or error",
+    EXIT_INCONCLUSIVE: "a required verdict was inconclusive",
+    EXIT_INTERNAL: "a bug in pgdrag",
+    EXIT_INTERRUPTED: "interrupted",
+    EXIT_BROKEN_PIPE: "the reader of its output has gone",
+}
 
 
 class PgdragError(Exception):

@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 import pgdrag
 from pgdrag.cli.ending import run_to_end
 from pgdrag.cli.options import Command
+from pgdrag.errors import EXIT_STATUSES
 
 # Where each command is, and its summary: the first line of its help.
 COMMANDS = {
@@ -92,8 +93,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Find out what slows a PostgreSQL system down or speeds it up, by how much, and why.",
-    epilog="Exit status: 0 done; 1 a check or comparison failed; 2 misuse or error; 3 a required "
-    "verdict was inconclusive; 70 a bug in pgdrag; 130 interrupted; 141 the reader of its output has gone. "
+    epilog=f"Exit status: {'; '.join(f'{x} {words}' for x, words in EXIT_STATUSES.items())}. "
     "The journal and reports are in $PGDRAG_HOME, temporary clusters and dataset snapshots in "
     "$PGDRAG_SCRATCH, changes to the operating system that must be undone in $PGDRAG_UNDO.",
 )
