@@ -159,3 +159,11 @@ def test_a_column_with_other_statistics_is_told(changes: dict[str, object], word
 )
 def test_a_parameter_where_the_grammar_wants_a_constant_is_the_same(one: str, other: str) -> None:
     assert statement_key(one) == statement_key(other)
+
+
+def test_pages_that_are_logged_whole_after_a_checkpoint_are_no_difference() -> None:
+    was = twin_of(called(WRITE, wal_bytes=200, wal_records=2))
+    images = twin_of(called(WRITE, wal_bytes=4200, wal_records=2, wal_full_pages=0.5))
+    assert not fidelity(was, images).off
+    more = twin_of(called(WRITE, wal_bytes=4200, wal_records=4, wal_full_pages=0.5))
+    assert fidelity(was, more).off

@@ -252,6 +252,8 @@ class _Totals:
         self.calls += one.calls
         for name, amount, _ in _AMOUNTS:
             self.sums[name] += amount(one)
+        self.sums["WAL records"] += one.wal_records
+        self.sums["WAL images"] += one.wal_full_pages
 
     def per_call(self, name: str) -> float:
         return self.sums[name] / self.calls if self.calls else 0.0
