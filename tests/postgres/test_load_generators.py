@@ -373,8 +373,8 @@ def test_bench_shows_each_generator(notes: Cluster, tmp_path: Path) -> None:
     status, out, err = pgdrag(*common, "--generators", "2")
     assert status == 0, err
     assert "of 2 load generators" in " ".join(out.split())
-    assert "generator 1" in out
-    assert "generator 2" in out
+    assert "Generator" in out
+    assert out.count("±") == 2
     status, out, err = pgdrag(*common, "--generators", "2", "--json")
     assert status == 0, err
     assert "generator 2" in json.dumps(json.loads(out))

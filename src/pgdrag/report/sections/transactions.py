@@ -269,25 +269,28 @@ def _generators(findings: Findings, only: str | None = None) -> Sequence[Block]:
     ]
     if not rows:
         return ()
+    columns: dict[str, Callable[[tuple[str, Generator, DriverFinding]], Cell | str]] = {}
+    if only is None:
+        columns[findings.noun_heading] = lambda x: Cell(x[0], is_strong=True)
     table = table_of(
         "Load generators: each of them alone must not be the bottleneck",
         rows,
-        {
-            findings.noun_heading: lambda x: Cell(x[0], is_strong=True),
-            "Generator": lambda x: x[1].name,
+        columns
+        | {
+            "Generator": lambda x: x[1].name.removeprefix("generator "),
             ">Clients": lambda x: f"{x[1].clients:,}",
             ">Committed": lambda x: format_rate(x[1].committed_per_s),
             ">Share": lambda x: percent_words(_share(x[1], x[2])),
-            ">Processor": lambda x: percent_words(
+            ">CPU": lambda x: percent_words(
                 (x[1].driver.user_cpu_s + x[1].driver.system_cpu_s) / x[1].elapsed_s
             ),
             ">Busiest thread": lambda x: percent_words(
                 busiest_thread_share(x[1].driver, x[1].elapsed_s)
             ),
             ">Send lag p99": lambda x: time_cell(x[1].driver.send_lag_us_p99),
-            ">Behind schedule p99": lambda x: time_cell(x[1].driver.lateness_us_p99),
-            ">Longest stall": lambda x: time_cell(x[1].driver.stall_us_max),
-            ">Clock within": lambda x: f"±{format_duration(x[1].clock_uncertainty_s)}",
+            ">Late p99": lambda x: time_cell(x[1].driver.lateness_us_p99),
+            ">Stall": lambda x: time_cell(x[1].driver.stall_us_max),
+            ">Clock": lambda x: f"±{format_duration(x[1].clock_uncertainty_s)}",
         },
     )
     return (table,)
