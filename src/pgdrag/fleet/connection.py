@@ -7,6 +7,7 @@ message, small ones go through.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import struct
 import zlib
@@ -21,6 +22,9 @@ _PIECE_BYTES = 16 * 2**10
 _HEADER = struct.Struct("!BI")
 _MORE, _LAST = 0, 1
 _TCP_NOTSENT_LOWAT = 25  # linux/tcp.h
+
+# It warns of each write to a connection that has just been lost; who reads there finds out.
+logging.getLogger("asyncio").setLevel(logging.ERROR)
 
 
 class ConnectionBroken(PgdragError):

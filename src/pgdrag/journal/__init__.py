@@ -14,8 +14,9 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import count
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -44,6 +45,7 @@ RunStatus = Literal["running", "done", "interrupted", "failed"]
 _T = TypeVar("_T")
 
 _SAMPLE = ", ".join(one.name for one in fields(Sample))  # its columns have its fields' names
+_values_of = attrgetter(*(one.name for one in fields(Sample)))
 
 # An id names the file of a report; pgdrag gives no others.
 _RUN_ID = re.compile(r"\w[\w.-]*")
@@ -290,7 +292,7 @@ class Journal:
             db.executemany(
                 f"INSERT INTO sample (run_id, number, attempt, sample, {_SAMPLE}) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [(*key, number, *astuple(sample)) for number, sample in samples],
+                [(*key, number, *_values_of(sample)) for number, sample in samples],
             )
             if result.recordings:
                 packed = zlib.compress(_written(Recordings, result.recordings).encode())
