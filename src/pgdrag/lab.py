@@ -180,7 +180,7 @@ class Turn:
     host: str = ""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Series:
     """The trials of one replicate of a block: one host runs all of them, one after the other.
 
@@ -200,6 +200,7 @@ class _Asked:
     """A block that the design asked for, or is expected to ask for next.
 
     Attributes:
+        series: those that have trials without a result.
         results: in the order of the trials.
     """
 
@@ -214,6 +215,8 @@ class _Asked:
 
     def add(self, series: _Series, result: Result) -> None:
         series.todo = [x for x in series.todo if x.number != result.trial.number]
+        if not series.todo:
+            self.series.remove(series)
         insort(self.results, result, key=lambda one: one.trial.number)
 
 
@@ -261,7 +264,7 @@ class Agenda:
     @property
     def hosts_with_work(self) -> set[str]:
         """The hosts that have begun a block, and not ended it."""
-        return {one.host for one in self._series() if one.host is not None and one.todo}
+        return {one.host for one in self._series() if one.host is not None}
 
     @property
     def left(self) -> Forecast:
@@ -333,7 +336,7 @@ class Agenda:
             return
         for asked in self._queue:
             for series in asked.series:
-                if series.host != host or not series.todo:
+                if series.host != host:
                     continue
                 assert series.turn is None, "its trial is under way"
                 block = series.todo[0].block
@@ -380,7 +383,7 @@ class Agenda:
         if self._is_ended or self.hosts == 1:
             return
         for block in self._design.ask_ahead(self.hosts)[len(self._queue) - 1 :]:
-            if sum(bool(one.todo) for one in self._series()) >= self.hosts:
+            if sum(len(asked.series) for asked in self._queue) >= self.hosts:
                 return
             if not self._plan(block, is_ahead=True):
                 return
@@ -401,7 +404,7 @@ class Agenda:
         for trial in trials:
             by_replicate.setdefault(trial.block, []).append(trial)
         asked = _Asked(block, trials, [_Series(x) for x in by_replicate.values()])
-        for series in asked.series:
+        for series in list(asked.series):
             for trial in series.todo:
                 kept = self._kept.pop(trial.number, None)
                 # What the journal has of another plan of this number, made ahead, is not of this trial.
@@ -432,7 +435,7 @@ class Agenda:
 
     def _series_for(self, host: str, *, is_its_own: bool) -> _Series | None:
         """Return what a host has begun, else what it may begin; the oldest first."""
-        free = [one for one in self._series() if one.todo and one.turn is None]
+        free = [one for one in self._series() if one.turn is None]
         for one in free:
             if one.host == host:
                 return one
