@@ -2,7 +2,7 @@
 //!
 //! Scripts use them to scatter hot rows, so the numbers are those of pgbench for the same seed.
 
-use crate::random::{Generator, up_to};
+use crate::random::Generator;
 
 /// Hashes with FNV-1a over the eight bytes, the lowest first; the seed is mixed into the basis.
 pub(crate) fn fnv1a(value: i64, seed: i64) -> i64 {
@@ -40,7 +40,7 @@ pub(crate) fn permute(value: i64, size: i64, seed: i64) -> i64 {
         place = scatter(place, bits, &mut random);
         let from_end = scatter(size - 1 - place, bits, &mut random);
         place = size - 1 - from_end;
-        let offset = up_to(&mut random, size - 1);
+        let offset = random.up_to(size - 1);
         place = (place + offset) % size;
     }
     place.cast_signed()

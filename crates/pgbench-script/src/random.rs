@@ -35,6 +35,20 @@ impl Generator {
         self.high = mixed.rotate_left(37);
         drawn
     }
+
+    /// Draws from 0 to `largest`, both included, without bias.
+    pub fn up_to(&mut self, largest: u64) -> u64 {
+        if largest == 0 {
+            return 0;
+        }
+        let unused_bits = largest.leading_zeros();
+        loop {
+            let drawn = self.next_u64() >> unused_bits;
+            if drawn <= largest {
+                return drawn;
+            }
+        }
+    }
 }
 
 fn splitmix(state: &mut u64) -> u64 {
@@ -42,20 +56,6 @@ fn splitmix(state: &mut u64) -> u64 {
     let first = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let second = (first ^ (first >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     second ^ (second >> 31)
-}
-
-/// Draws from 0 to `largest`, both included, without bias.
-pub(crate) fn up_to(random: &mut Generator, largest: u64) -> u64 {
-    if largest == 0 {
-        return 0;
-    }
-    let unused_bits = largest.leading_zeros();
-    loop {
-        let drawn = random.next_u64() >> unused_bits;
-        if drawn <= largest {
-            return drawn;
-        }
-    }
 }
 
 /// Draws from [0, 1).
@@ -85,7 +85,7 @@ impl Range {
 
 /// Draws with every element equally likely.
 pub(crate) fn uniform(random: &mut Generator, range: Range) -> i64 {
-    range.low.wrapping_add_unsigned(up_to(random, range.high.abs_diff(range.low)))
+    range.low.wrapping_add_unsigned(random.up_to(range.high.abs_diff(range.low)))
 }
 
 /// Draws with a density that falls by e^-parameter from the first element to the last.

@@ -95,6 +95,11 @@ impl Variables {
         self.contents[slot.0] = Content::Value(value);
     }
 
+    /// Takes a variable's value away.
+    pub fn unset(&mut self, slot: Slot) {
+        self.contents[slot.0] = Content::Unset;
+    }
+
     /// Assigns a text from outside: an option's, a query's or a shell's.
     pub fn set_text(&mut self, slot: Slot, text: &str) {
         match &mut self.contents[slot.0] {

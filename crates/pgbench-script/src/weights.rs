@@ -1,6 +1,6 @@
 //! Which script does a client run next?
 
-use crate::random::{Generator, up_to};
+use crate::random::Generator;
 
 /// Splits `name@weight`; without an `@` the weight is 1.  The error is one line.
 pub fn split_weight(text: &str) -> Result<(&str, u32), String> {
@@ -35,7 +35,7 @@ impl Choice {
         if self.weights.len() == 1 {
             return 0;
         }
-        let mut rest = up_to(random, self.total - 1);
+        let mut rest = random.up_to(self.total - 1);
         for (script, weight) in self.weights.iter().enumerate() {
             if rest < *weight {
                 return script;

@@ -10,7 +10,7 @@ mod watch;
 
 use serde::Deserialize;
 
-pub use self::pgbench::{PgbenchJob, ScriptJob, Statements};
+pub use self::pgbench::{DrawJob, PgbenchJob, PoolJob, PoolOrder, ScriptJob, Statements};
 use crate::error::Error;
 use crate::io::stream::KeepAlive;
 use crate::session::{AuthMethod, ChannelBinding, Target, Trust};

@@ -33,6 +33,9 @@ pub struct PgbenchJob {
     /// SQL that a session runs after each attempt that failed, once that is rolled back.
     #[serde(default)]
     pub after_failure: String,
+    /// Rows of values that scripts draw from, by name.
+    #[serde(default)]
+    pub pools: BTreeMap<String, PoolJob>,
     /// How to make the tables; given exactly when the action is `load`.
     pub tables: Option<Tables>,
 }
@@ -47,6 +50,42 @@ pub struct ScriptJob {
     pub text: String,
     /// How often it is drawn, in proportion.
     pub weight: u32,
+    /// The pools from which each execution takes a row.
+    #[serde(default)]
+    pub draws: Vec<DrawJob>,
+}
+
+/// Rows of values, which the server is asked for once, before the load.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoolJob {
+    /// What returns them.
+    pub query: String,
+    /// The variables that its columns become, from left to right.
+    pub variables: Vec<String>,
+    /// Which row is taken next.
+    pub order: PoolOrder,
+}
+
+/// Which row of a pool is taken next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PoolOrder {
+    /// Any, each as likely as the others.
+    Random,
+    /// The next one that no client had; each client's share anew when it is through with it.
+    InTurn,
+}
+
+/// What a script takes from a pool.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DrawJob {
+    /// The pool's name.
+    pub pool: String,
+    /// What the names of the pool's variables begin with in the script.
+    #[serde(default)]
+    pub prefix: String,
 }
 
 /// pgbench's `-M`.

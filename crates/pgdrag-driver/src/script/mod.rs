@@ -8,6 +8,7 @@
 //! - A meta command that fails ends the run for all clients.
 
 mod examples;
+mod pools;
 mod shell;
 mod sums;
 pub mod tables;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 use pgbench_script::{Choice, Client, Generator, Programs, Protocol, Value, is_variable_name};
 
+use self::pools::{Pools, Taker};
 use self::sums::Sums;
 pub use self::terminal::Terminal;
 use crate::error::Error;
@@ -42,6 +44,7 @@ struct Shared {
     /// None if there is no script, which only a run needs.
     choice: Option<Choice>,
     sums: Arc<Sums>,
+    pools: Pools,
 }
 
 impl Scripts {
@@ -73,9 +76,10 @@ impl Scripts {
         }
         let weights: Vec<u32> = job.scripts.iter().map(|script| script.weight).collect();
         let sums = Arc::new(Sums::new(&job.sums, &programs)?);
+        let pools = Pools::new(job, &programs)?;
         let (job, programs) = (job.clone(), Arc::new(programs));
         let choice = Choice::new(&weights);
-        Ok(Self { shared: Arc::new(Shared { job, seed, programs, choice, sums }) })
+        Ok(Self { shared: Arc::new(Shared { job, seed, programs, choice, sums, pools }) })
     }
 }
 
@@ -119,6 +123,10 @@ impl Workload for Scripts {
 
     fn examples(&self) -> Vec<Example> {
         examples::examples(&self.shared)
+    }
+
+    async fn expect_dataset(&self, conn: &mut Connection) -> Result<(), Error> {
+        self.shared.pools.fetch(conn).await
     }
 
     async fn terminal(
@@ -179,6 +187,8 @@ struct Draws {
     functions: Generator,
     /// For the choice of scripts.
     choice: Generator,
+    /// For rows of pools.
+    pools: Taker,
     /// For hashes without a seed of their own; the same for all clients.
     default_seed: Value,
 }
@@ -191,9 +201,12 @@ impl Draws {
         let functions = seeds.enumerate().filter(|(number, _)| *number == client as usize).last();
         let default_seed = Value::Int(base.next_u64().cast_signed());
         let choice = std::iter::repeat_with(|| base.split()).nth(client as usize);
+        let choice = choice.expect("the repetition has no end");
         Self {
             functions: Generator::new(functions.expect("the client is one of them").1),
-            choice: choice.expect("the repetition has no end"),
+            // What pgbench draws stays as it is.
+            pools: Taker::new(choice.clone().split(), client, clients),
+            choice,
             default_seed,
         }
     }

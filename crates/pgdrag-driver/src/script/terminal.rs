@@ -6,6 +6,7 @@ use std::time::Instant;
 use pgbench_script::{Client, Generator, ResultKind, Results, Slot, Step, Value};
 use pgwire::value::Format;
 
+use super::pools::Taker;
 use super::sums::Account;
 use super::{Draws, Shared, Statements, shell};
 use crate::error::Error;
@@ -19,6 +20,8 @@ pub struct Terminal {
     shared: Arc<Shared>,
     client: Client,
     choice: Generator,
+    /// Where it is in the pools.
+    taker: Taker,
     /// What it runs throughout, where it draws nothing.
     own: Option<usize>,
     /// Whether the drawn script has been begun before, so that this is a retry.
@@ -57,6 +60,7 @@ impl Terminal {
             shared,
             client,
             choice: draws.choice,
+            taker: draws.pools,
             own,
             has_begun: false,
             has_sent: false,
@@ -293,6 +297,8 @@ impl workload::Terminal for Terminal {
             let choice = self.shared.choice.as_ref().expect("a run has scripts with weights");
             choice.draw(&mut self.choice)
         });
+        // Before the script begins, so that a retry has the same row.
+        self.shared.pools.take(script, &mut self.taker, &mut self.client.variables);
         self.client.begin(script);
         self.has_begun = false;
         script

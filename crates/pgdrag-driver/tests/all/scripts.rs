@@ -133,6 +133,91 @@ fn a_client_runs_its_own_script_throughout_where_the_job_names_it() {
     });
 }
 
+/// Two tables' worth of values: x goes with y.
+const PAIRS: &str =
+    "SELECT i, CASE WHEN i <> 7 THEN 'it''s ' || i END FROM generate_series(0, 99) AS i";
+
+fn pooled(mode: &str, query: &str) -> serde_json::Value {
+    let insert = "INSERT INTO took VALUES (:client_id, :x, :y, :next_x, :any_x, :any_y);";
+    let job = scripts(mode, &[("takes", insert, 1)]);
+    let pool = |order: &str| json!({"query": query, "variables": ["x", "y"], "order": order});
+    let job = with(job, "pools", json!({"turn": pool("in_turn"), "any": pool("random")}));
+    let draw = |pool: &str, prefix: &str| json!({"pool": pool, "prefix": prefix});
+    let mut job = job;
+    job["scripts"][0]["draws"] =
+        json!([{"pool": "turn"}, draw("turn", "next_"), draw("any", "any_")]);
+    job
+}
+
+#[test]
+fn executions_take_rows_of_pools_as_variables() {
+    run(async {
+        let claim = "executions_take_rows_of_pools_as_variables";
+        let Some(server) = Server::start(claim).await else { return };
+        let mut conn = server.connect().await;
+        let quoted = PAIRS
+            .replace("SELECT i, CASE", "SELECT i, quote_nullable(CASE")
+            .replace(" END FROM", " END) FROM");
+        let mut taken = Vec::new();
+        for mode in MODES {
+            conn.simple("DROP TABLE IF EXISTS took; CREATE TABLE took (client int, x int, y text, next_x int, any_x int, any_y text, at serial)")
+                .await
+                .expect("a table");
+            let query = if mode == "simple" { quoted.as_str() } else { PAIRS };
+            let done = done(&server, 4, pooled(mode, query)).await.expect(mode);
+            assert_eq!(count(&done, "takes", "failed"), 0, "{done}");
+            // Rows stay together, and NULL is NULL.
+            let apart = "SELECT count(*) FROM took WHERE y IS DISTINCT FROM CASE WHEN x <> 7 THEN 'it''s ' || x END
+                OR any_y IS DISTINCT FROM CASE WHEN any_x <> 7 THEN 'it''s ' || any_x END";
+            assert_eq!(one_number(&mut conn, apart).await, 0);
+            // Client k of 4 has k, k + 4, k + 8 …, two for each execution.
+            let turn = "SELECT count(*) FROM (SELECT *, row_number() OVER (PARTITION BY client ORDER BY at) - 1 AS n FROM took) AS t
+                WHERE x <> client + (8 * n) % 100 OR next_x <> client + (8 * n + 4) % 100";
+            assert_eq!(one_number(&mut conn, turn).await, 0);
+            let first = "SELECT string_agg(any_x::text, ' ' ORDER BY client) FROM
+                (SELECT DISTINCT ON (client) client, any_x FROM took ORDER BY client, at) AS t";
+            taken.push(one_text(&mut conn, first).await);
+        }
+        // The same seed takes the same rows, however quick the server is.
+        assert!(taken.iter().all(|one| *one == taken[0]), "{taken:?}");
+    });
+}
+
+#[test]
+fn a_pool_that_cannot_be_taken_from_ends_the_run_and_says_why() {
+    run(async {
+        let claim = "a_pool_that_cannot_be_taken_from_ends_the_run_and_says_why";
+        let Some(server) = Server::start(claim).await else { return };
+        for (query, why) in [
+            ("SELECT 1, 2 WHERE false", "pool \"any\" has no rows"),
+            ("SELECT 1", "pool \"any\" has 1 columns for 2 variables"),
+            (
+                "SELECT 1, nothing",
+                "pool \"any\" could not be read: column \"nothing\" does not exist",
+            ),
+        ] {
+            let error = done(&server, 2, pooled("prepared", query)).await.expect_err(query);
+            assert!(error.to_string().starts_with(why), "{error}");
+        }
+    });
+}
+
+#[test]
+fn draws_that_make_no_sense_are_refused_before_anything_runs() {
+    let job = pooled("prepared", PAIRS);
+    for (draws, why) in [
+        (json!([{"pool": "none"}]), r#"key "workload.scripts[0].draws": there is no pool "none""#),
+        (
+            json!([{"pool": "any", "prefix": "1-"}]),
+            r#"key "workload.scripts[0].draws": invalid variable name: "1-x""#,
+        ),
+    ] {
+        let mut job = job.clone();
+        job["scripts"][0]["draws"] = draws;
+        assert_eq!(compiled(job).expect_err("no such pool"), why);
+    }
+}
+
 #[test]
 fn combined_queries_assign_the_last_row_or_each_one_s() {
     run(async {
