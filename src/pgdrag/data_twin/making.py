@@ -65,7 +65,7 @@ def restore_rows(
         connection.execute(statement)
     step("vacuum", 1, 1)
     connection.execute("VACUUM ANALYZE")
-    _keep(connection, notes)
+    keep_notes(connection, notes)
     return tuple(notes)
 
 
@@ -126,7 +126,8 @@ def _behind_rows(connection: psycopg.Connection) -> Iterator[sql.Composed]:
         )  # fmt: skip
 
 
-def _keep(connection: psycopg.Connection, notes: list[str]) -> None:
+def keep_notes(connection: psycopg.Connection, notes: list[str]) -> None:
+    """Keep clauses on what is not as in the original, in the database."""
     for statement in _NOTES:
         connection.execute(statement)
     with connection.cursor() as cursor:

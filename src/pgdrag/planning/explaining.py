@@ -17,17 +17,13 @@ import psycopg
 from pgdrag.findings.plan_nodes import number_of, tidy
 from pgdrag.literals import sql_tokens
 from pgdrag.model.recordings import Plan
+from pgdrag.twins.mending import mended_text
 from pgdrag.twins.model import Statement
 
 GENERIC_SINCE = 160000
 TIMEOUT_S = 10.0  # of planning one statement
 _NAME = "pgdrag_statement"
 
-# What pg_stat_statements made of a constant where the grammar wants one: interval $1.
-_TYPED_CONSTANT = re.compile(
-    r"\b(interval|date|time|timestamp|timestamptz)\s+(\$\d+)", re.IGNORECASE
-)
-_EXTRACT = re.compile(r"\bextract\s*\(\s*(\$\d+)\s+FROM\s+", re.IGNORECASE)
 _LIMIT = re.compile(r"\b(LIMIT\s+|FETCH\s+(?:FIRST|NEXT)\s+)\(?(\$\d+)\)?", re.IGNORECASE)
 _PARAMETER = re.compile(r"\$\d+")
 _OFFSET = re.compile(r"\bOFFSET\s+(\$\d+)", re.IGNORECASE)
@@ -170,13 +166,6 @@ def _depths(text: str) -> list[int]:
         found += [depth if is_plain else -1] * len(token.text)
         depth += token.text == "("
     return found
-
-
-def mended_text(text: str) -> str:
-    """Return a text that the grammar takes where pg_stat_statements left one that it does not; "": there is nothing to mend."""
-    mended = _TYPED_CONSTANT.sub(lambda found: f"{found[2]}::{found[1]}", text)
-    mended = _EXTRACT.sub(lambda found: f"date_part({found[1]}, ", mended)
-    return mended if mended != text else ""
 
 
 def _with_jit(plan: Plan, above: float) -> Plan:

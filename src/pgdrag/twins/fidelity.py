@@ -340,7 +340,7 @@ def fidelity(
 def statement_key(text: str) -> str:
     """Return what is the same of a statement on both sides: words and signs, with `?` for constants and parameters.
 
-    A program may number parameters in another order, and say of which type they are.
+    A program may number parameters in another order, say of which type they are, and send a list as an array.
     """
     pieces: list[str] = []
     for token in sql_tokens(text):
@@ -350,6 +350,7 @@ def statement_key(text: str) -> str:
             pieces.append(token.text.lower() if token.kind == "word" else token.text)
     key = _CAST.sub("?", _TYPED.sub("?", " ".join(pieces))).rstrip("; ")
     key = _EXTRACT.sub("date_part ( ? , ", key)
+    key = key.replace("= any ( ? )", "in ( ? )").replace("< > all ( ? )", "not in ( ? )")
     return _CONTROL.get(key, key)
 
 

@@ -1,7 +1,13 @@
 """What do the clients of a data twin do? The statements of the original, in its mix, at its pace.
 
-`prepare_load` is run once, when the rows are there, and keeps in the database what it finds out: statements with the
-parameters that make them do as much as in the original. The driver's job is made of that.
+`prepare_load` is run once, when the rows are there, and keeps in the database what it finds out: for each statement a pool
+of values that make it do as much as in the original, and the driver's job. Modules, in the order of the work:
+
+- `mix`: the transactions, how often, in which order
+- `conditions`, `texts`, `statements`: what a statement does with each of its parameters
+- `sampling`, `fresh`: values from rows, and values that no row has yet
+- `calibration`: which of them make a statement do as much as the original's
+- `links`, `scripts`: a transaction as a script of the driver's
 """
 
 from __future__ import annotations
@@ -10,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pgdrag.data_twin import Step
+from pgdrag.data_twin.load.job import job, known_mix, transactions
 from pgdrag.twins.model import Twin
 
 if TYPE_CHECKING:
@@ -25,34 +31,31 @@ if TYPE_CHECKING:
 # Raised when the same twin gets another load: datasets that were prepared before are made again.
 LOAD_VERSION = 1
 
+__all__ = ["LOAD_VERSION", "driving_load", "job", "prepare_load", "transactions"]
+
 
 def prepare_load(
     connection: psycopg.Connection,
     twin: Twin,
     *,
     seed: int,
-    step: Step = lambda *_: None,
+    step: Callable[[str, int, int], None] = lambda *_: None,
 ) -> tuple[str, ...]:
     """Find out what the statements of a twin need, and keep it in the database.
 
     Args:
-        connection: of the role that drives the load; each statement is committed.
-        step: is told how far it is; its phases are not "populate".
+        connection: of the role that drives the load, in autocommit.
+        step: is told how many statements are done.
 
     Returns:
         A clause on each thing that is not as in the original.
+
+    Raises:
+        psycopg.OperationalError: the server is gone.
     """
-    return ()
+    from pgdrag.data_twin.load.preparing import prepare
 
-
-def transactions(twin: Twin) -> tuple[str, ...]:
-    """Return the types of transactions that the driver counts, in its order."""
-    return ("transaction",)
-
-
-def job(twin: Twin) -> dict[str, object]:
-    """Return the `workload` object of the driver's job, as far as the twin alone tells it."""
-    return {"kind": "pgbench", "scripts": [{"name": "transaction", "text": "SELECT 1;\n"}]}
+    return prepare(connection, twin, known_mix(twin), seed=seed, step=step)
 
 
 @contextmanager
@@ -65,6 +68,14 @@ def driving_load(
     seed: int,
     listen: Callable[[Line], None],
 ) -> Iterator[Driving]:
-    """Start driving the load on a database that `prepare_load` has seen."""
-    with driver.driving(target, job(twin), load, seed=seed, listen=listen) as driving:
+    """Start driving the load on a database that `prepare_load` has seen.
+
+    Raises:
+        DriverError: it has not seen it, or the database cannot be reached.
+    """
+    from pgdrag.data_twin.load.preparing import kept_job
+
+    found = kept_job(target)
+    found["variables"] = {"fresh": "-1", "clients": str(load.connections)}
+    with driver.driving(target, found, load, seed=seed, listen=listen) as driving:
         yield driving

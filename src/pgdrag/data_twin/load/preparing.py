@@ -1,0 +1,297 @@
+"""How does a twin's database get the load's pools, and the job that takes values from them?"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, LiteralString
+
+import psycopg
+
+from pgdrag.data_twin.load.calibration import Bench, Calibrated, Work, wanted
+from pgdrag.data_twin.load.fresh import Fresh, fresh_options
+from pgdrag.data_twin.load.job import job, job_of
+from pgdrag.data_twin.load.links import linked
+from pgdrag.data_twin.load.mix import Mix, shortened
+from pgdrag.data_twin.load.sampling import Sampled, free_value, sampled
+from pgdrag.data_twin.load.scripts import NOTHING, Sendable, script_of
+from pgdrag.data_twin.load.statements import Analysed, analysed
+from pgdrag.data_twin.load.texts import change_of
+from pgdrag.data_twin.making import keep_notes
+from pgdrag.errors import DriverError
+from pgdrag.twins.ddl import quoted
+from pgdrag.twins.model import Statement, Twin
+
+if TYPE_CHECKING:
+    from pgdrag.driver.process import Target
+
+LEAST_ROWS, MOST_ROWS = 2_000, 100_000  # of a pool
+_ALL_ROWS = 1_000_000  # of all pools
+_ALL_BYTES = 200_000_000
+_QUERY_S = 40
+# Trying one statement takes so long at most, and more by its share of the load's time; all of them together.
+_LEAST_S, _SHARED_S, _ALL_S = 4.0, 60.0, 900.0
+_CHECKS = 60
+_CANDIDATES = "pgdrag_twin.candidate"
+_CLOSE = 0.1
+_TELLING = 0.005  # share of the load that a statement has to have to be told about
+
+_BEGIN: tuple[LiteralString, ...] = (
+    "CREATE SCHEMA IF NOT EXISTS pgdrag_twin",
+    "DROP TABLE IF EXISTS pgdrag_twin.job, pgdrag_twin.statement, pgdrag_twin.candidate",
+    "CREATE TABLE pgdrag_twin.job (job jsonb NOT NULL)",
+    "CREATE TABLE pgdrag_twin.statement (number int PRIMARY KEY, wanted jsonb NOT NULL, found jsonb, problem text NOT NULL)",
+)
+_SIZE: LiteralString = """
+SELECT count(*), (SELECT coalesce(avg(pg_catalog.pg_column_size(s.*)), 0) FROM (SELECT * FROM pgdrag_twin.candidate LIMIT 1000) AS s)
+  FROM pgdrag_twin.candidate
+"""
+_SESSION: LiteralString = """
+SELECT pg_catalog.set_config(name, value, false)
+  FROM (VALUES ('work_mem', '64MB'), ('jit', 'off'), ('client_min_messages', 'error'), ('lock_timeout', '10s'))
+       AS wanted (name, value)
+"""
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A statement with its pool.
+
+    Attributes:
+        work: what an execution takes; None where none could be tried.
+    """
+
+    sendable: Sendable
+    work: Work | None
+    problem: str
+
+
+def prepare(
+    connection: psycopg.Connection[Any],
+    twin: Twin,
+    mix: Mix,
+    *,
+    seed: int,
+    step: Callable[[str, int, int], None],
+) -> tuple[str, ...]:
+    """Make the pools and keep the job; see `prepare_load`."""
+    connection.prepare_threshold = None
+    connection.execute(_SESSION)
+    connection.execute(f"SET statement_timeout = {_QUERY_S * 1000}".encode())
+    for sql in _BEGIN:
+        connection.execute(sql)
+    _name_schemas(connection, twin)
+    notes = [*mix.left_out]
+    known: dict[int, Analysed] = {}
+    ready: dict[int, _Prepared] = {}
+    total_s = max(sum(x.exec_s for x in mix.statements.values()), 1e-9)
+    end_s = time.monotonic() + _ALL_S
+    # Reads first: what is changed and rolled back leaves traces.
+    ordered = sorted(mix.statements.items(), key=lambda x: change_of(x[1].text).kind != "select")
+    for done, (number, statement) in enumerate(ordered):
+        step("statements", done, len(mix.statements))
+        found = analysed(connection, statement, twin)
+        if isinstance(found, str):
+            notes.append(f"{_named(statement)} is not sent: {found}")
+            continue
+        known[number] = found
+        most = max(_ALL_ROWS // len(mix.statements), LEAST_ROWS)
+        most_s = min(
+            _LEAST_S + _SHARED_S * statement.exec_s / total_s, max(end_s - time.monotonic(), 0)
+        )
+        ready[number] = _prepared(connection, found, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s)  # fmt: skip
+        _keep(connection, found, ready[number])
+    step("statements", len(mix.statements), len(mix.statements))
+    notes += _differences(twin, known, ready)
+    _keep_job(connection, twin, mix, known, {n: x.sendable for n, x in ready.items()})
+    for schema, name in {(x.table.schema, x.table.name) for x in known.values() if x.table}:
+        # What was tried left dead rows behind.
+        connection.execute(f"VACUUM {quoted(schema, name)}".encode())
+    connection.execute("DROP TABLE IF EXISTS pgdrag_twin.candidate")
+    connection.execute("RESET ALL")
+    keep_notes(connection, notes)
+    return tuple(notes)
+
+
+def _name_schemas(connection: psycopg.Connection[Any], twin: Twin) -> None:
+    """Let statements find all tables: where the original's sessions looked, the file does not tell."""
+    schemas = dict.fromkeys(["public", *twin.schema.schemas, *(x.schema for x in twin.source.extensions)])  # fmt: skip
+    path = ", ".join(quoted(x) for x in schemas if x != "pg_catalog")
+    database = quoted(connection.info.dbname)
+    connection.execute(
+        f"ALTER ROLE CURRENT_USER IN DATABASE {database} SET search_path = {path}".encode()
+    )
+    connection.execute(f"SET search_path = {path}".encode())
+
+
+def _prepared(
+    connection: psycopg.Connection[Any],
+    one: Analysed,
+    *,
+    seed: int,
+    now: str,
+    most: int,
+    most_s: float,
+) -> _Prepared:
+    keys = fresh_options(connection, one)
+    drawn = sampled(one, seed=seed, now=now)
+    problem = _make_candidates(connection, drawn)
+    if problem:
+        drawn = sampled(one, seed=seed, now=now, is_plain=True)
+        problem = _make_candidates(connection, drawn)
+    if problem:
+        free = {n: free_value(one, n, now) for n in one.parameters if n not in one.limits}
+        drawn = Sampled("", {}, free=free)
+        _make_candidates(connection, drawn)
+    bench = Bench(connection, one, drawn, _first(keys), _CANDIDATES, most_s=most_s)
+    calibrated = bench.calibrated()
+    pool, work = f"s{one.number}" if one.types else "", calibrated.work
+    if pool:
+        _fill(connection, f"pgdrag_twin.pool_{pool}", one, bench, calibrated, most=most)
+        columns = ", ".join(f"p{n}" for n in one.parameters)
+        query = f"SELECT {columns} FROM pgdrag_twin.pool_{pool} ORDER BY n LIMIT {_CHECKS}"
+        rows = connection.execute(query.encode()).fetchall()
+        work = bench.checked([bench.with_fresh(row) for row in rows]) or work
+    why = bench.problem if work is None else ""
+    return _Prepared(Sendable(one.text, one.types, pool, keys), work, problem or why)
+
+
+def _first(keys: Sequence[Sequence[Fresh]]) -> list[Fresh]:
+    """Return what is fresh where nothing of an earlier statement is."""
+    chosen: dict[int, Fresh] = {}
+    for options in keys:
+        if options and not {x.parameter for x in options} & chosen.keys():
+            chosen[options[0].parameter] = options[0]
+    return [*chosen.values()]
+
+
+def _make_candidates(connection: psycopg.Connection[Any], drawn: Sampled) -> str:
+    """Make the table of candidates; return why that was not possible, or ""."""
+    connection.execute("DROP TABLE IF EXISTS pgdrag_twin.candidate")
+    query = drawn.query or "SELECT 1 AS n, NULL::int AS band, true AS is_joined"
+    try:
+        connection.execute(f"CREATE UNLOGGED TABLE pgdrag_twin.candidate AS {query}".encode())
+    except psycopg.Error as error:
+        if connection.closed:
+            raise
+        return error.diag.message_primary or type(error).__name__
+    connection.execute("ANALYZE pgdrag_twin.candidate")
+    row = connection.execute("SELECT count(*) FROM pgdrag_twin.candidate").fetchone()
+    return "" if row and row[0] else "there are no rows to take values from"
+
+
+def _fill(
+    connection: psycopg.Connection[Any],
+    table: str,
+    one: Analysed,
+    bench: Bench,
+    calibrated: Calibrated,
+    *,
+    most: int,
+) -> None:
+    """Make a statement's pool: so many rows of each stratum, in an order by lot."""
+    row = connection.execute(_SIZE).fetchone()
+    assert row is not None, "an aggregate has a row"
+    most = min(most, max(int(row[0]), LEAST_ROWS), int(_ALL_BYTES / 10 / max(float(row[1]), 1)))
+    # What is deleted once is gone.
+    is_once = one.change.kind == "delete"
+    names = ", ".join(f"p{n}" for n in one.parameters)
+    parts, taken = [], []
+    for at, (stratum, share) in enumerate(calibrated.shares):
+        count = max(round(share * most), 1)
+        chosen = f"{bench.selection(stratum)} ORDER BY n LIMIT {count}"
+        parts.append(f"s{at} AS MATERIALIZED (SELECT row_number() OVER () AS k, c.* FROM ({chosen}) AS c ({names}))")  # fmt: skip
+        there = f"(SELECT count(*) FROM s{at})"
+        wanted_rows = f"least({count}, {there})" if is_once else str(count)
+        taken.append(f"SELECT i, {at} AS stratum, {names} FROM generate_series(1, {wanted_rows}) AS i JOIN s{at} ON k = 1 + (i - 1) % {there}")  # fmt: skip
+    connection.execute(f"DROP TABLE IF EXISTS {table}".encode())
+    order = "pg_catalog.hashint8(i::int8 * 64 + stratum), i, stratum"
+    connection.execute(
+        f"CREATE TABLE {table} AS WITH {', '.join(parts)} SELECT row_number() OVER (ORDER BY {order}) AS n, {names} "
+        f"FROM ({' UNION ALL '.join(taken)}) AS t".encode()
+    )
+
+
+def _keep(connection: psycopg.Connection[Any], one: Analysed, ready: _Prepared) -> None:
+    found = None if ready.work is None else json.dumps(vars(ready.work))
+    connection.execute(
+        "INSERT INTO pgdrag_twin.statement VALUES (%s, %s::jsonb, %s::jsonb, %s)",
+        (one.number, json.dumps(vars(wanted(one))), found, ready.problem),
+    )
+
+
+def _differences(
+    twin: Twin, known: Mapping[int, Analysed], ready: Mapping[int, _Prepared]
+) -> list[str]:
+    """Return clauses on statements that do not do what the original's did."""
+    total = sum(x.exec_s for x in twin.workload.statements if x.is_toplevel) or 1.0
+    notes = []
+    for number, one in known.items():
+        is_small = one.wanted.exec_s < _TELLING * total
+        found, target = ready[number].work, wanted(one)
+        if found is None:
+            notes.append(f"{_named(one.wanted)} fails: {ready[number].problem}")
+        elif not is_small and one.wanted.calls:
+            off = [
+                f"{getattr(found, kind):.4g} {kind} a call, {getattr(target, kind):.4g} in the original"
+                for kind, least in (("rows", 0.05), ("blocks", 1.0))
+                if abs(getattr(found, kind) - getattr(target, kind))
+                > _CLOSE * max(getattr(target, kind), least)
+                # What a change touches depends on the pages' state.
+                and (kind == "rows" or one.change.kind == "select")
+            ]
+            if off:
+                notes.append(f"{_named(one.wanted)}: {'; '.join(off)}")
+    return notes
+
+
+def _named(statement: Statement) -> str:
+    return f"statement {statement.number} ({shortened(statement.text)})"
+
+
+def _keep_job(
+    connection: psycopg.Connection[Any],
+    twin: Twin,
+    mix: Mix,
+    known: Mapping[int, Analysed],
+    sendable: Mapping[int, Sendable],
+) -> None:
+    scripts: list[dict[str, object]] = []
+    used: dict[str, object] = {}
+    for kind in mix.types:
+        script = script_of(linked(kind, known, twin), sendable)
+        weight = max(round(kind.weight), 1) if script.text != NOTHING else 0
+        draws = [{"pool": pool, "prefix": prefix} for pool, prefix in script.draws]
+        scripts.append({"name": kind.name, "text": script.text, "weight": weight, "draws": draws})
+        for pool, _ in script.draws:
+            one = known[int(pool[1:])]
+            names = [f"p{n}" for n in one.parameters]
+            used[pool] = {
+                "query": f"SELECT {', '.join(names)} FROM pgdrag_twin.pool_{pool} ORDER BY n",
+                "variables": names,
+                "order": "in_turn" if one.change.kind == "delete" else "random",
+            }
+    sent = job_of(twin, scripts, used) if any(x["weight"] for x in scripts) else job(twin)
+    connection.execute("INSERT INTO pgdrag_twin.job VALUES (%s::jsonb)", (json.dumps(sent),))
+
+
+def kept_job(target: Target) -> dict[str, object]:
+    """Return the job that a database keeps.
+
+    Raises:
+        DriverError: it has none, or cannot be reached.
+    """
+    try:
+        with psycopg.connect(
+            host=target.host, port=target.port, user=target.user, dbname=target.database,
+            password=target.password, application_name="pgdrag twin",
+        ) as connection:  # fmt: skip
+            row = connection.execute("SELECT job FROM pgdrag_twin.job").fetchone()
+    except psycopg.Error as error:
+        raise DriverError(f"could not read the twin's load: {error.diag.message_primary or str(error).strip()}") from error  # fmt: skip
+    if row is None:
+        raise DriverError("this database has no load of a twin")
+    found: dict[str, object] = row[0]
+    return found

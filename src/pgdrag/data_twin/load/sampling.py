@@ -1,0 +1,463 @@
+"""Which values may a statement's parameters have, so that they meet rows as the original's did?
+
+Values come from the rows themselves, and those of one statement from one row, or from rows that belong together. How much
+a statement does depends on a level: how many rows a range spans, how long a list or a prefix is. One query makes a table of
+candidates with the values at each level; which of them are used is `calibration.py`'s to find out.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from pgdrag.data_twin.load.conditions import Comparison, columns_of, parameters_of
+from pgdrag.data_twin.load.statements import Analysed, Root
+from pgdrag.twins.ddl import quoted
+
+BASE_ROWS = 250_000  # of a larger table a sample is looked at
+CANDIDATES = 100_000
+BANDS = 8  # of keys, by how many rows have them
+MOST_LEVELS = 9
+_LONGEST_LIST = 1000
+_RANGES = frozenset({"<", "<=", ">", ">="})
+_NOW = re.compile(
+    r"\(*(now\(\)|CURRENT_TIMESTAMP|LOCALTIMESTAMP|CURRENT_DATE|(?:transaction|statement|clock)_timestamp\(\))(?:::[\w ]+)?\)* - \$\d+(?:::[\w ]+)?\)*",
+    re.IGNORECASE,
+)
+_KEYS = ("->", "->>", "#>", "#>>", "?", "?|", "?&")
+_PREFIXES = (64, 12, 8, 6, 5, 4, 3, 2, 1)
+_ROW = "pgdrag_row"
+# What functions want to be told.
+_WORDS = (
+    (r"\bdate_trunc\s*\(\s*", "month"),
+    (r"\bdate_part\s*\(\s*", "day"),
+    (r"\bto_char\s*\([^$]*,\s*", "YYYY-MM"),
+    (r"\btime\s+zone\s+", "UTC"),
+)
+_AGGREGATES = re.compile(r"\b(?:sum|count|avg|min|max|array_agg|string_agg|bool_or|bool_and)\(")
+_NUMERIC = frozenset(["smallint", "integer", "bigint", "numeric", "real", "double precision"])
+_MAGNITUDES = ("0", "1", "10", "100", "1000", "10000", "100000", "1000000", "10000000")
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A query for candidates.
+
+    Attributes:
+        query: its columns are `n` (their order, by lot), `band` (of the first row of each key: 1 if more than
+            half as many rows have it as have the most frequent one, 2 if more than a quarter … up to BANDS), `is_joined` (the tables that the statement joins have rows for it), and for each
+            parameter its values as text: `p3_0`, at the next level `p3_1` …; `a3`: one that is not there.
+        levels: how many there are of each parameter: 1 or `level_count`.
+        absent: parameters that have an `a` column.
+        is_unique: a key of the table is compared: at most one row has it.
+        likely: levels, those first that should give as many rows as the original's calls had.
+        free: values of parameters that no row tells, by number; None is NULL.
+    """
+
+    query: str
+    levels: Mapping[int, int]
+    level_count: int = 1
+    absent: frozenset[int] = frozenset()
+    is_unique: bool = False
+    has_joins: bool = False
+    likely: tuple[int, ...] = (0,)
+    free: Mapping[int, str | None] = field(default_factory=dict)
+
+    def column(self, parameter: int, level: int, *, is_absent: bool) -> str:
+        """Return the column that has a parameter's values at a level."""
+        if is_absent and parameter in self.absent:
+            return f"a{parameter}"
+        return f"p{parameter}_{min(level, self.levels[parameter] - 1)}"
+
+
+def sampled(one: Analysed, *, seed: int, now: str, is_plain: bool = False) -> Sampled:
+    """Return the query for a statement's candidates; without one, all its parameters are free.
+
+    Args:
+        is_plain: of one table, without a look at others.
+    """
+    return _Maker(one, seed, now, is_plain=is_plain).made()
+
+
+def free_value(one: Analysed, number: int, now: str) -> str | None:
+    """Return a value for a parameter of which no row tells anything."""
+    for pattern, word in _WORDS:
+        if re.search(rf"{pattern}\${number}\b", one.text, re.IGNORECASE):
+            return word
+    type_ = one.types[number - 1]
+    name = type_.removesuffix("[]")
+    if type_.endswith("[]"):
+        return "{}"
+    if name in ("smallint", "integer", "bigint", "numeric", "real", "double precision", "oid"):
+        return "1"
+    if name in ("text", "character varying", "character", "name", '"char"'):
+        return "x"
+    if name.startswith(("timestamp", "date")):
+        return now
+    known = {"boolean": "true", "interval": "1 day", "json": "{}", "jsonb": "{}", "time without time zone": "12:00", "regconfig": "simple"}  # fmt: skip
+    return known.get(name)
+
+
+def cast_type(type_: str) -> str:
+    """Return a type's name for a cast: that of `character` would cut a text to one character."""
+    for short, whole in (("character", "pg_catalog.bpchar"), ("bit", "pg_catalog.varbit")):
+        if type_ in (short, f"{short}[]"):
+            return type_.replace(short, whole)
+    return type_
+
+
+class _Maker:
+    def __init__(self, one: Analysed, seed: int, now: str, *, is_plain: bool) -> None:
+        self.one = one
+        self.is_plain = is_plain
+        self.seed = seed
+        self.now = now
+        self.compared = {
+            number: x for number, x in one.conditions.first().items()
+            if number not in one.limits and self._are_of_tables(x)
+        }  # fmt: skip
+        self.assigned = {x.parameter: x for x in one.change.assignments if x.parameter not in self.compared}  # fmt: skip
+
+    def made(self) -> Sampled:
+        one = self.one
+        main, root = self._main()
+        if self.is_plain:
+            self.compared = {n: x for n, x in self.compared.items() if quoted(x.alias) == main}
+        free = {n: free_value(one, n, self.now) for n in one.parameters if n not in one.limits}
+        values: dict[int, list[str]] = {}
+        for number in one.parameters:
+            if root is not None and number in self.compared:
+                values[number] = self._compared(number, main)
+            elif root is not None and number in self.assigned and self._column(number) is not None:
+                values[number] = self._assigned(number, main)
+            elif self._is_magnitude(number):
+                values[number] = [f"'{x}'" for x in _MAGNITUDES]
+        if not values:
+            return Sampled("", {}, free=free)
+        # Of ranges the values that they begin at: one that many rows have must not be drawn as often as it is there.
+        keys = self._keys(main) or self._range_columns(main)
+        absent = {n: a for n in self._equalities(main) if (a := self._absent(n)) is not None}
+        columns = [
+            f"(({expression})::{cast_type(one.types[n - 1])})::text AS p{n}_{level}"
+            for n, levels in values.items()
+            for level, expression in enumerate(levels)
+        ]
+        columns += [f"({a})::text AS a{n}" for n, a in absent.items()]
+        is_unique = self._is_unique(main)
+        partition = f"PARTITION BY {', '.join(keys)}"
+        # A key of which there is one row each needs no counting.
+        counts = "NULL::int8 AS often, false AS is_first"
+        if keys and not is_unique:
+            counts = f"count(*) OVER ({partition}) AS often, row_number() OVER ({partition} ORDER BY {main}.{_ROW}) = 1 AS is_first"
+        joins = self._partners(main)
+        needed = sorted({x for n in self.compared for x in self._not_null(n, main)})
+        where = f" WHERE {' AND '.join(f'({x}) IS NOT NULL' for x in needed)}" if needed else ""
+        source = f"{self._base(main, root)}{self._joined(main)}{where}" if root else f"(SELECT 1 AS {_ROW}) AS {main}"  # fmt: skip
+        query = f"""
+            SELECT c.*, CASE WHEN is_first THEN least(1 + floor(log(2.0, (max(often) OVER ())::numeric / often)), {BANDS})::int END AS band
+              FROM (SELECT row_number() OVER (ORDER BY {main}.{_ROW}) AS n, {counts}, {joins or "true"} AS is_joined,
+                           {", ".join(columns)}
+                      FROM {source}
+                     ORDER BY 1 LIMIT {CANDIDATES}) AS c"""
+        rest = {n: value for n, value in free.items() if n not in values}
+        return Sampled(
+            query, {n: len(x) for n, x in values.items()}, max(map(len, values.values())), frozenset(absent),
+            is_unique or not keys, bool(joins), self._likely(main, max(map(len, values.values()))), rest,
+        )  # fmt: skip
+
+    def _range_columns(self, main: str) -> list[str]:
+        return list(dict.fromkeys(self._resolved(x.columns) for x in self.compared.values() if x.operator in _RANGES and quoted(x.alias) == main))  # fmt: skip
+
+    def _likely(self, main: str, count: int) -> tuple[int, ...]:
+        """Return levels of ranges by how near they are to what is wanted; of anything else, in their order."""
+        if not self._has_ranges() or not self._range_columns(main):
+            return tuple(range(count))
+        spans, target = self._spans(main)
+        return tuple(sorted(range(count), key=lambda x: abs(math.log(spans[min(x, len(spans) - 1)] / target))))  # fmt: skip
+
+    def _is_magnitude(self, number: int) -> bool:
+        """Whether a parameter is compared with a number that is computed: nothing but trying tells which one it was."""
+        return self.one.types[number - 1] in _NUMERIC and any(
+            x.parameter == number and x.operator in _RANGES for x in self.one.conditions.comparisons
+        )
+
+    def _partners(self, main: str) -> str:
+        """Return whether the tables that are joined to the first one have rows for a row of it."""
+        if self.is_plain or self.one.change.kind != "select":
+            return ""
+        found = []
+        for alias, root in self.one.roots.items():
+            name = quoted(alias)
+            on = [f"{a} = {b}" for a, b in self.one.conditions.joins if _aliases(a) | _aliases(b) == {name, main}]  # fmt: skip
+            if name != main and on:
+                found.append(f"EXISTS (SELECT FROM {quoted(root.schema, root.name)} AS {name} WHERE {' AND '.join(on)})")  # fmt: skip
+        return " AND ".join(found)
+
+    # --- tables ---
+
+    def _main(self) -> tuple[str, Root | None]:
+        """Return the alias that most is compared with."""
+        one, scores = self.one, dict[str, int]()
+        for x in self.compared.values():
+            weight = 3 if x.operator == "=" else 2 if x.operator in _RANGES else 1
+            scores[x.alias] = scores.get(x.alias, 0) + weight
+        if scores:
+            alias = max(scores, key=lambda each: scores[each])
+            return quoted(alias), one.roots.get(alias)
+        if one.table is not None and self.assigned:
+            name = one.table.name
+            for alias, root in one.roots.items():
+                if root.name == name:
+                    return quoted(alias), root
+            return quoted(name), Root(one.table.schema, name, BASE_ROWS)
+        return '"none"', None
+
+    def _base(self, main: str, root: Root) -> str:
+        sample, table = "", quoted(root.schema, root.name)
+        # Without ranges and keys to count, any rows will do.
+        most = 1.2 * CANDIDATES if self._is_unique(main) and not self._has_ranges() else BASE_ROWS
+        if root.rows > most:
+            share = 100 * most / root.rows
+            sample = f" TABLESAMPLE BERNOULLI ({share:.6f}) REPEATABLE ({self.seed % 1_000_000})"
+        lot = f"pg_catalog.hashtextextended(pgdrag_base.tableoid || ' ' || pgdrag_base.ctid, {self.seed % 2**31})"
+        return f"(SELECT *, pg_catalog.row_number() OVER (ORDER BY {lot}) AS {_ROW} FROM {table} AS pgdrag_base{sample}) AS {main}"
+
+    def _has_ranges(self) -> bool:
+        return any(x.operator in _RANGES for x in self.compared.values())
+
+    def _joined(self, main: str) -> str:
+        """Return the other tables that parameters are of, each by a row that belongs to the first one's."""
+        one = self.one
+        wanted = {quoted(x.alias) for x in self.compared.values()} - {main}
+        path, joined = self._path(main, wanted), [main]
+        text = ""
+        for alias in [*path, *sorted(wanted - set(path))]:
+            root = next(r for a, r in one.roots.items() if quoted(a) == alias)
+            table = quoted(root.schema, root.name)
+            on = [f"{a} = {b}" for a, b in one.conditions.joins if _aliases(a) | _aliases(b) <= {alias, *joined} and alias in _aliases(a) | _aliases(b)]  # fmt: skip
+            if on:
+                text += f" LEFT JOIN LATERAL (SELECT * FROM {table} AS {alias} WHERE {' AND '.join(on)} LIMIT 1) AS {alias} ON true"
+            else:
+                some = f"(SELECT * FROM {table} LIMIT 10000)"
+                count = f"(SELECT greatest(count(*), 1) FROM {some} AS c)"
+                text += f" LEFT JOIN (SELECT *, row_number() OVER () AS {_ROW} FROM {some} AS s) AS {alias} ON {alias}.{_ROW} = 1 + {main}.{_ROW} % {count}"  # fmt: skip
+            joined.append(alias)
+        return text
+
+    def _path(self, main: str, wanted: set[str]) -> list[str]:
+        """Return the tables that lead from the first one to those wanted, by what is equal."""
+        known = {quoted(a) for a in self.one.roots}
+        before: dict[str, str] = {main: ""}
+        queue = [main]
+        while queue:
+            at = queue.pop(0)
+            for a, b in self.one.conditions.joins:
+                for here, there in ((_aliases(a), _aliases(b)), (_aliases(b), _aliases(a))):
+                    for other in there & known if at in here else ():
+                        if other not in before:
+                            before[other] = at
+                            queue.append(other)
+        needed: set[str] = set()
+        for one in wanted & before.keys():
+            while one != main:
+                needed.add(one)
+                one = before[one]
+        return [x for x in before if x in needed]
+
+    # --- values ---
+
+    def _compared(self, number: int, main: str) -> list[str]:
+        x = self.compared[number]
+        columns = self._resolved(x.columns)
+        type_ = self.one.types[number - 1]
+        if x.operator == "=":
+            return [self._through(number, columns)]
+        if x.operator in ("= ANY", "<> ALL"):
+            return self._list(number, columns, main)
+        if x.operator in _RANGES:
+            return [self._through(number, bound) for bound in self._range(number, columns, main)]
+        if x.operator in ("~~", "~~*", "^@", "~", "~*"):
+            head, tail = ("'^' || ", "") if x.operator.startswith("~") and not x.operator.startswith("~~") else ("", "" if x.operator == "^@" else " || '%'")  # fmt: skip
+            return [f"{head}left(({columns})::text, {length}){tail}" for length in _PREFIXES]
+        if x.operator in _KEYS:
+            return [self._key(type_, columns, main)]
+        if x.operator == "@@":
+            return [self._word(number, x, columns, main)]
+        if x.operator in ("@>", "&&"):
+            if type_ == "jsonb":
+                return [self._fields(columns, main, count) for count in (1, 2, 3, 100)]
+            return [self._part(x, type_, columns, main)]
+        return [columns]
+
+    def _resolved(self, expression: str) -> str:
+        """Return an expression without parameters: `(p.attrs ->> $1)` with a key of that row."""
+        for number in parameters_of(expression):
+            other = self.compared.get(number)
+            if other is not None and number not in parameters_of(other.columns):
+                main = quoted(other.alias)
+                value = (
+                    f"({self._compared(number, main)[0]})::{cast_type(self.one.types[number - 1])}"
+                )
+            else:
+                value = f"NULL::{cast_type(self.one.types[number - 1])}"
+            pieces = re.split(rf"\${number}\b", expression)
+            expression = f"({value})".join(pieces)
+        return expression
+
+    def _through(self, number: int, wanted: str) -> str:
+        """Return what makes the side of a parameter come to a value: `now() - $1`."""
+        x = self.compared[number]
+        if now := _NOW.fullmatch(x.value):
+            return f"{now[1]} - ({wanted})"
+        others = [n for n in parameters_of(x.value) if n != number]
+        intervals = [n for n in others if self.one.types[n - 1] == "interval"]
+        if self.one.types[number - 1] == "interval" and others:
+            return "interval '1 day'"
+        if intervals and not x.is_plain:
+            sign = "+" if f"- ${intervals[0]}" in x.value else "-"
+            return f"({wanted}) {sign} interval '1 day'"
+        return wanted
+
+    def _range(self, number: int, columns: str, main: str) -> list[str]:
+        """Return a bound at each level: so many rows from the other bound, or from the end."""
+        is_low = self.compared[number].operator in (">", ">=")
+        others = [n for n, x in self.compared.items() if n != number and x.columns == self.compared[number].columns and x.operator in _RANGES]  # fmt: skip
+        has_both = any((self.compared[n].operator in (">", ">=")) != is_low for n in others)
+        keys = self._keys(main)
+        partition = f"PARTITION BY {', '.join(keys)} " if keys else ""
+        if has_both:
+            if is_low:
+                return [columns]
+            end = f"max({columns}) OVER ({partition.strip()})"
+            return [f"coalesce(lead({columns}, {k}) OVER ({partition}ORDER BY {columns}), {end})" for k in self._spans(main)[0]]  # fmt: skip
+        order, end = ("DESC", "min") if is_low else ("ASC", "max")
+        frame = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+        return [
+            f"coalesce(nth_value({columns}, {max(k, 1)}) OVER ({partition}ORDER BY {columns} {order} {frame}), {end}({columns}) OVER ({partition.strip()}))"
+            for k in self._spans(main)[0]
+        ]
+
+    def _spans(self, main: str) -> tuple[list[int], float]:
+        """Return how many rows ranges span, in the sample that is looked at, and how many should be right."""
+        root = next(r for a, r in self.one.roots.items() if quoted(a) == main)
+        rows = max(root.rows, 1.0)
+        wanted = self.one.wanted.rows / max(self.one.wanted.calls, 1)
+        blocks = (self.one.wanted.shared_hit + self.one.wanted.shared_read) / max(self.one.wanted.calls, 1)  # fmt: skip
+        near = {wanted / 3, wanted, 3 * wanted} if wanted > 1.5 else {1.0, blocks, 30 * blocks}
+        steps = {10.0**x for x in range(7)}
+        kept = sorted(x for x in steps | near | {rows / 2, rows} if 1 <= x <= rows) or [1.0]
+        scale = min(BASE_ROWS / rows, 1.0)
+        spans = sorted({max(round(x * scale), 1) for x in kept})
+        # The nearest to what is wanted are kept where there are too many.
+        target = max(wanted, blocks, 1.0) * scale
+        return sorted(sorted(spans, key=lambda x: abs(math.log(x / target)))[:MOST_LEVELS]), target
+
+    def _list(self, number: int, columns: str, main: str) -> list[str]:
+        keys = [x for x in self._keys(main) if x != columns]
+        partition = f"PARTITION BY {', '.join(keys)} " if keys else ""
+        order = f"{partition}ORDER BY {main}.{_ROW}"
+        siblings = parameters_of(self.compared[number].value)
+        if not self.one.types[number - 1].endswith("[]"):
+            place = siblings.index(number)
+            return [f"lead({columns}, {place}) OVER ({order})"] if place else [columns]
+        wanted = self.one.wanted.rows / max(self.one.wanted.calls, 1)
+        lengths = sorted({min(max(round(x), 1), _LONGEST_LIST) for x in (1, 3, 10, 30, 100, wanted / 2, wanted, 2 * wanted)})  # fmt: skip
+        return [
+            f"array_agg({columns}) OVER ({order} ROWS BETWEEN CURRENT ROW AND {length - 1} FOLLOWING)"
+            for length in lengths[:MOST_LEVELS]
+        ]
+
+    def _key(self, type_: str, columns: str, main: str) -> str:
+        if type_ == "integer":
+            return "0"
+        key = (
+            f"(SELECT k FROM pg_catalog.jsonb_object_keys(CASE WHEN pg_catalog.jsonb_typeof(({columns})::jsonb) = 'object' "
+            f"THEN ({columns})::jsonb ELSE '{{}}' END) AS k ORDER BY pg_catalog.md5(k || {main}.{_ROW}) LIMIT 1)"
+        )
+        return f"ARRAY[{key}]" if type_.endswith("[]") else key
+
+    def _word(self, number: int, x: Comparison, columns: str, main: str) -> str:
+        several = parameters_of(x.value)
+        if len(several) > 1 and number == several[0]:
+            return "'simple'"
+        words = f"pg_catalog.tsvector_to_array({columns})"
+        return f"({words})[1 + {main}.{_ROW} % greatest(cardinality({words}), 1)]"
+
+    def _fields(self, columns: str, main: str, count: int) -> str:
+        """Return a document with so many of another's fields."""
+        fields = f"pg_catalog.jsonb_each(CASE WHEN pg_catalog.jsonb_typeof({columns}) = 'object' THEN {columns} ELSE '{{}}' END)"
+        return (
+            f"(SELECT pg_catalog.jsonb_object_agg(key, value) FROM (SELECT * FROM {fields} "
+            f"ORDER BY pg_catalog.md5(key || {main}.{_ROW}) LIMIT {count}) AS f)"
+        )
+
+    def _part(self, x: Comparison, type_: str, columns: str, main: str) -> str:
+        """Return one that an array contains, or a moment of a range."""
+        if type_.endswith("[]") or "ARRAY[" in x.value:
+            element = f"({columns})[1 + {main}.{_ROW} % greatest(cardinality({columns}), 1)]"
+            return f"ARRAY[{element}]" if type_.endswith("[]") else element
+        if type_.endswith("range") or type_ in ("point", "box", "inet"):
+            return columns
+        return f"lower({columns})"
+
+    def _assigned(self, number: int, main: str) -> list[str]:
+        """Return what is written: to a new row what an old one has, to an old one what another has."""
+        x, column = self.assigned[number], self._column(number)
+        assert column is not None, "the caller has looked"
+        if not x.is_plain:
+            value = free_value(self.one, number, self.now)
+            return [f"'{value}'" if value is not None else "NULL"]
+        own = f"{main}.{quoted(column)}"
+        ahead = x.row + (0 if x.is_inserted else 1)
+        if not ahead:
+            return [own]
+        return [f"coalesce(lead({own}, {ahead}) OVER (ORDER BY {main}.{_ROW}), {own})"]
+
+    def _column(self, number: int) -> str | None:
+        """Return the column of the changed table that a parameter is written to."""
+        table, x = self.one.table, self.assigned[number]
+        if table is None:
+            return None
+        if x.column:
+            return x.column if x.column in table.columns else None
+        return table.columns[x.place] if x.is_inserted and x.place < len(table.columns) else None
+
+    # --- keys ---
+
+    def _equalities(self, main: str) -> list[int]:
+        return [n for n, x in self.compared.items() if x.operator == "=" and quoted(x.alias) == main]  # fmt: skip
+
+    def _keys(self, main: str) -> list[str]:
+        """Return the expressions of the first table that parameters are equal to."""
+        return list(dict.fromkeys(self._resolved(self.compared[n].columns) for n in self._equalities(main)))  # fmt: skip
+
+    def _is_unique(self, main: str) -> bool:
+        columns = {c for n in self._equalities(main) for _, c in columns_of(self.compared[n].columns)}  # fmt: skip
+        root = next((r for a, r in self.one.roots.items() if quoted(a) == main), None)
+        return root is not None and any(set(key) <= columns for key in root.unique)
+
+    def _absent(self, number: int) -> str | None:
+        """Return a value near one that is there, and that no row has."""
+        columns, type_ = self._resolved(self.compared[number].columns), self.one.types[number - 1]
+        if type_ in ("smallint", "integer", "bigint", "numeric"):
+            return f"-1 - abs({columns})"
+        if type_ in ("text", "character varying"):
+            return f"({columns})::text || '~'"
+        if type_ == "uuid":
+            return f"pg_catalog.md5(({columns})::text)::uuid"
+        return None
+
+    def _not_null(self, number: int, main: str) -> Iterable[str]:
+        if quoted(self.compared[number].alias) == main:
+            yield self._resolved(self.compared[number].columns)
+
+    def _are_of_tables(self, x: Comparison) -> bool:
+        return not _AGGREGATES.search(x.columns) and all(
+            alias in self.one.roots for alias, _ in columns_of(x.columns)
+        )
+
+
+def _aliases(expression: str) -> set[str]:
+    return {quoted(alias) for alias, _ in columns_of(expression)}

@@ -1,0 +1,202 @@
+"""What does the server say of a statement: the types of its parameters, and what it compares them with?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+import psycopg
+
+from pgdrag.data_twin.load.conditions import Conditions, conditions
+from pgdrag.data_twin.load.texts import Change, change_of, limits, sendable
+from pgdrag.twins.model import Statement, Twin
+
+GENERIC_SINCE = 160000
+NAME = "pgdrag_statement"
+
+_TYPES: LiteralString = """
+SELECT coalesce(array_agg(pg_catalog.format_type(t, NULL) ORDER BY at), '{}')
+  FROM pg_catalog.pg_prepared_statements AS s
+ CROSS JOIN LATERAL pg_catalog.unnest(s.parameter_types::oid[]) WITH ORDINALITY AS p (t, at)
+ WHERE name = %s
+"""
+# Of a table as a statement names it: where it is, its columns in order, and its unique keys.
+_TABLE: LiteralString = """
+SELECT n.nspname::text, c.relname::text,
+       ARRAY(SELECT attname::text FROM pg_catalog.pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped ORDER BY attnum),
+       ARRAY(SELECT pg_catalog.format_type(atttypid, atttypmod) FROM pg_catalog.pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped ORDER BY attnum),
+       ARRAY(SELECT pg_catalog.array_to_string(ARRAY(
+               SELECT attname FROM pg_catalog.unnest(i.indkey::int2[]) WITH ORDINALITY AS k (num, at)
+                 JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = k.num
+                WHERE k.at <= i.indnkeyatts ORDER BY k.at), E'\\n')
+               FROM pg_catalog.pg_index AS i WHERE i.indrelid = c.oid AND i.indisunique AND i.indpred IS NULL
+              ORDER BY i.indisprimary DESC, i.indexrelid),
+       ARRAY(SELECT DISTINCT attname::text FROM pg_catalog.pg_constraint AS f
+               JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = ANY (f.conkey)
+              WHERE f.conrelid = c.oid AND f.contype = 'f')
+  FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+ WHERE c.oid = pg_catalog.to_regclass(%s)
+"""
+_ROOT: LiteralString = """
+SELECT n.nspname::text, c.relname::text, greatest(pg_catalog.sum(s.reltuples), 0)::float8,
+       ARRAY(SELECT pg_catalog.array_to_string(ARRAY(
+               SELECT attname FROM pg_catalog.unnest(i.indkey::int2[]) WITH ORDINALITY AS k (num, at)
+                 LEFT JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = k.num
+                WHERE k.at <= i.indnkeyatts ORDER BY k.at), E'\n', '')
+               FROM pg_catalog.pg_index AS i WHERE i.indrelid = c.oid AND i.indisunique AND i.indpred IS NULL)
+  FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+  LEFT JOIN pg_catalog.pg_partition_tree(c.oid) AS p ON true
+  LEFT JOIN pg_catalog.pg_class AS s ON s.oid = coalesce(p.relid, c.oid) AND s.relkind IN ('r', 'm')
+ WHERE c.oid = coalesce(pg_catalog.pg_partition_root(pg_catalog.to_regclass(%s)), pg_catalog.to_regclass(%s))
+ GROUP BY c.oid, 1, 2
+"""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that a statement changes.
+
+    Attributes:
+        types: of its columns.
+        unique: the columns of each unique key, the primary key first.
+        referring: columns of foreign keys.
+    """
+
+    schema: str
+    name: str
+    columns: tuple[str, ...]
+    types: Mapping[str, str]
+    unique: tuple[tuple[str, ...], ...]
+    referring: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Root:
+    """Where rows of a plan's table come from: the partitioned table, where it is a partition."""
+
+    schema: str
+    name: str
+    rows: float
+    unique: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """A statement that the server has prepared.
+
+    Attributes:
+        text: as it is sent, with $1, $2 …
+        types: of its parameters.
+        table: what it changes.
+        roots: of the plan's tables, by alias.
+        limits: parameters that limit rows.
+    """
+
+    number: int
+    text: str
+    types: tuple[str, ...]
+    change: Change
+    table: Table | None
+    conditions: Conditions
+    roots: Mapping[str, Root]
+    limits: Mapping[int, str]
+    wanted: Statement
+
+    @property
+    def parameters(self) -> range:
+        """The numbers of its parameters."""
+        return range(1, len(self.types) + 1)
+
+
+def analysed(
+    connection: psycopg.Connection[Any], statement: Statement, twin: Twin
+) -> Analysed | str:
+    """Return what the server says of a statement, or why it does not take it.
+
+    Args:
+        connection: in autocommit; it prepares nothing by itself.
+
+    Raises:
+        psycopg.OperationalError: the server is gone.
+    """
+    text = sendable(statement.text)
+    try:
+        with prepared(connection, text) as types:
+            plan = _plan(connection, text, len(types))
+    except psycopg.Error as error:
+        if connection.closed:
+            raise
+        return error.diag.message_primary or type(error).__name__
+    change = change_of(text)
+    found = conditions(plan)
+    table = _table(connection, ".".join(_quoted(x) for x in change.table)) if change.table else None
+    roots = {alias: root for alias, of in found.tables.items() if (root := _root(connection, *of))}
+    return Analysed(
+        statement.number, text, types, change, table, found, roots, limits(text), statement
+    )
+
+
+class prepared:  # noqa: N801  # a context manager
+    """A statement of the session, prepared under NAME; yields the types of its parameters."""
+
+    def __init__(
+        self, connection: psycopg.Connection[Any], text: str, types: Sequence[str] = ()
+    ) -> None:
+        self._connection = connection
+        self._text = f"({', '.join(types)}) AS {text}" if types else f"AS {text}"
+
+    def __enter__(self) -> tuple[str, ...]:
+        self._connection.execute(b"DEALLOCATE ALL")
+        # The extended protocol refuses a text of several statements.
+        self._connection.execute(f"PREPARE {NAME} {self._text}".encode(), binary=True)
+        row = self._connection.execute(_TYPES, (NAME,)).fetchone()
+        return tuple(row[0]) if row else ()
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(psycopg.Error):
+            self._connection.execute(b"DEALLOCATE ALL")
+
+
+def _plan(connection: psycopg.Connection[Any], text: str, parameters: int) -> Mapping[str, Any]:
+    # All partitions are to be seen, and every condition on its own.
+    connection.execute("SELECT set_config('enable_partition_pruning', 'off', false), set_config('max_parallel_workers_per_gather', '0', false)")  # fmt: skip
+    try:
+        if connection.info.server_version >= GENERIC_SINCE and parameters:
+            query = f"EXPLAIN (GENERIC_PLAN, VERBOSE, COSTS OFF, FORMAT JSON) {text}"
+        else:
+            connection.execute("SET plan_cache_mode = force_generic_plan")
+            nulls = f"({', '.join(['NULL'] * parameters)})" if parameters else ""
+            query = f"EXPLAIN (VERBOSE, COSTS OFF, FORMAT JSON) EXECUTE {NAME}{nulls}"
+        row = connection.execute(query.encode()).fetchone()
+        assert row is not None, "EXPLAIN has an answer"
+        plan: Mapping[str, Any] = row[0][0]["Plan"]
+        return plan
+    finally:
+        for name in ("enable_partition_pruning", "max_parallel_workers_per_gather", "plan_cache_mode"):  # fmt: skip
+            connection.execute(f"RESET {name}".encode())
+
+
+def _table(connection: psycopg.Connection[Any], name: str) -> Table | None:
+    row = connection.execute(_TABLE, (name,)).fetchone()
+    if row is None:
+        return None
+    schema, relation, columns, types, unique, referring = row
+    return Table(
+        schema, relation, tuple(columns), dict(zip(columns, types, strict=True)),
+        tuple(tuple(x.split("\n")) for x in unique if x), frozenset(referring),
+    )  # fmt: skip
+
+
+def _root(connection: psycopg.Connection[Any], schema: str, name: str) -> Root | None:
+    qualified = f"{_quoted(schema)}.{_quoted(name)}"
+    row = connection.execute(_ROOT, (qualified, qualified)).fetchone()
+    if row is None:
+        return None
+    schema, name, rows, keys = row
+    return Root(schema, name, rows, tuple(tuple(x.split("\n")) for x in keys))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,206 @@
+"""What do the words of a statement say of its parameters: which column gets one, which one limits rows?
+
+Conditions are the plan's to tell (`conditions.py`); what INSERT and UPDATE assign, a plan does not name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pgdrag.data_twin.load.conditions import Item, items_of, parameters_of
+from pgdrag.literals import sql_tokens
+from pgdrag.twins.masking import CUT_LIST
+from pgdrag.twins.mending import mended_text
+
+Kind = Literal["select", "insert", "update", "delete", "other"]
+
+_CUT = re.escape(CUT_LIST)
+_CUT_IN = re.compile(rf"\b(NOT\s+)?IN\s*\(\s*(\$\d+)\s*{_CUT}\s*\)", re.IGNORECASE)
+_CUT_ARRAY = re.compile(rf"\bARRAY\s*\[\s*(\$\d+)\s*{_CUT}\s*\]", re.IGNORECASE)
+_LIMIT = re.compile(r"\b(?:LIMIT|FETCH\s+(?:FIRST|NEXT))\s+\(?\$(\d+)", re.IGNORECASE)
+_OFFSET = re.compile(r"\bOFFSET\s+\(?\$(\d+)", re.IGNORECASE)
+_SETS_END = frozenset({"where", "from", "returning"})
+
+
+def sendable(text: str) -> str:
+    """Return a statement of pg_stat_statements as a client can send it: a list that was cut short is one array."""
+    text = text.strip().rstrip(";")
+    text = _CUT_IN.sub(lambda x: f"<> ALL ({x[2]})" if x[1] else f"= ANY ({x[2]})", text)
+    text = _CUT_ARRAY.sub(lambda x: x[1], text)
+    return mended_text(text) or text
+
+
+def refusal(text: str) -> str:
+    """Return why no script can have this statement, or ""."""
+    tokens = [*sql_tokens(text)]
+    if any((x.kind == "other" and x.text in ";\\") or x.kind == "cut" for x in tokens):
+        return "it is more than one statement"
+    if any(re.search(r":[A-Za-z_]", x.text) for x in tokens if x.kind in ("string", "name")):
+        return "a constant or name in it has a colon before a letter"
+    if len(set(parameters_of(text))) > 255:  # what the driver's language allows
+        return "it has more than 255 parameters"
+    return ""
+
+
+def limits(text: str) -> dict[int, Literal["limit", "offset"]]:
+    """Return which parameters limit rows."""
+    found: dict[int, Literal["limit", "offset"]] = {int(x[1]): "limit" for x in _LIMIT.finditer(text)}  # fmt: skip
+    return found | {int(x[1]): "offset" for x in _OFFSET.finditer(text)}
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A column that gets a value.
+
+    Attributes:
+        parameter: in the value.
+        column: its name; "" with its `place`, from 0, where the statement names no columns.
+        is_plain: the value is the parameter, and not computed from it.
+        row: of VALUES, from 0.
+        is_inserted: by INSERT, not by its ON CONFLICT.
+    """
+
+    parameter: int
+    column: str
+    is_plain: bool
+    place: int = 0
+    row: int = 0
+    is_inserted: bool = False
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a statement changes.
+
+    Attributes:
+        table: as the text has it: ("shop", "orders") or ("orders",).
+        inserted: columns that INSERT names; empty where it names none.
+        has_conflict: ON CONFLICT.
+    """
+
+    kind: Kind
+    table: tuple[str, ...] = ()
+    assignments: tuple[Assignment, ...] = ()
+    inserted: tuple[str, ...] = ()
+    has_conflict: bool = False
+
+
+def change_of(text: str) -> Change:
+    """Return what a statement changes; of WITH, its main statement."""
+    items = items_of(text)
+    at = next((i for i, x in enumerate(items) if x.word in ("select", "values", "insert", "update", "delete", "merge")), None)  # fmt: skip
+    kind = items[at].word if at is not None else ""
+    if at is None or kind in ("select", "values"):
+        return Change("select")
+    if kind == "insert":
+        return _insert(items, at, text)
+    if kind == "update":
+        at += items[at + 1].word == "only" if at + 1 < len(items) else 0
+        table, at = _name(items, at + 1)
+        return Change("update", table, tuple(_sets(items, at, text)))
+    if kind == "delete":
+        at += 1 + (at + 2 < len(items) and items[at + 2].word == "only")
+        return Change("delete", _name(items, at + 1)[0])
+    return Change("other")
+
+
+def probe_of(text: str) -> str:
+    """Return a query for the rows that an UPDATE or DELETE of one table finds, or ""."""
+    items = items_of(text)
+    kind = items[0].word if items else ""
+    if kind not in ("update", "delete"):
+        return ""
+    words = [x.word for x in items]
+    begin = 1 if kind == "update" else 2
+    end = words.index("set") if kind == "update" and "set" in words else len(items)
+    where = words.index("where") if "where" in words else len(items)
+    rest = words[end:where] if kind == "update" else words[begin:where]
+    if {"from", "using", "current"} & {*rest, *words[where : where + 2]}:
+        return ""
+    last = words.index("returning") if "returning" in words else len(items)
+    table = items[begin : min(end, where, last)]
+    condition = items[where:last]
+    if not table:
+        return ""
+    query = f"SELECT FROM {text[table[0].begin : table[-1].end]}"
+    return f"{query} {text[condition[0].begin : condition[-1].end]}" if condition else query
+
+
+def _insert(items: Sequence[Item], at: int, text: str) -> Change:
+    table, at = _name(items, at + 2)
+    if at < len(items) and items[at].word == "as":
+        at += 2
+    columns: list[str] = []
+    if at < len(items) and items[at].kind == "group":
+        columns = [x.name for x in items[at].inner if x.kind in ("word", "name")]
+        at += 1
+    found: list[Assignment] = []
+    values = next((i for i in range(at, len(items)) if items[i].word == "values"), None)
+    row = 0
+    for item in items[values + 1 :] if values is not None else ():
+        if item.kind == "group":
+            for place, cell in enumerate(_cells(item.inner)):
+                column = columns[place] if place < len(columns) else ""
+                found += _assignment(cell, text, column, place=place, row=row, is_inserted=True)
+            row += 1
+        elif item.text != ",":
+            break
+    conflict = next((i for i in range(at, len(items)) if items[i].word == "conflict"), None)
+    if conflict is not None:
+        found += _sets(items, conflict, text)
+    return Change("insert", table, tuple(found), tuple(columns), conflict is not None)
+
+
+def _sets(items: Sequence[Item], at: int, text: str) -> Iterator[Assignment]:
+    start = next((i for i in range(at, len(items)) if items[i].word == "set"), None)
+    if start is None:
+        return
+    end = next((i for i in range(start, len(items)) if items[i].word in _SETS_END), len(items))
+    for piece in _cells(items[start + 1 : end]):
+        sign = next((i for i, x in enumerate(piece) if x.text == "="), None)
+        if sign is None or sign == 0:
+            continue
+        target, value = piece[:sign], piece[sign + 1 :]
+        if target[0].kind != "group":
+            yield from _assignment(value, text, target[0].name)
+            continue
+        names = [x.name for x in target[0].inner if x.kind in ("word", "name")]
+        inner = value[-1].inner if value else ()
+        for name, cell in zip(names, _cells(inner), strict=False):
+            yield from _assignment(cell, text, name)
+
+
+def _assignment(
+    cell: Sequence[Item], text: str, column: str, *, place: int = 0, row: int = 0, is_inserted: bool = False
+) -> Iterator[Assignment]:  # fmt: skip
+    if not cell:
+        return
+    value = text[cell[0].begin : cell[-1].end]
+    is_plain = re.fullmatch(r"\(*\s*\$\d+\s*\)*\s*(::[\w \[\]\".()]+)?|(?i:cast)\s*\(\s*\$\d+\s+(?i:as)\s.*", value) is not None  # fmt: skip
+    for number in parameters_of(value):
+        yield Assignment(number, column, is_plain, place, row, is_inserted)
+
+
+def _cells(items: Sequence[Item]) -> Iterator[list[Item]]:
+    cell: list[Item] = []
+    for item in items:
+        if item.text == ",":
+            yield cell
+            cell = []
+        else:
+            cell.append(item)
+    yield cell
+
+
+def _name(items: Sequence[Item], at: int) -> tuple[tuple[str, ...], int]:
+    found = []
+    while at < len(items) and items[at].kind in ("word", "name"):
+        found.append(items[at].name)
+        if at + 1 < len(items) and items[at + 1].text == ".":
+            at += 2
+            continue
+        return tuple(found), at + 1
+    return tuple(found), at

@@ -1,0 +1,148 @@
+"""The load of a twin on a real server: statements do as much as they are said to, in their mix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from conftest import newest
+from pgdrag.data_twin.load import driving_load, prepare_load, preparing, transactions
+from pgdrag.driver.process import Driver, find_driver
+from pgdrag.model.load import LoadProfile
+from pgdrag.model.measurement import Measurement
+from pgdrag.servers.cluster import Cluster
+from pgdrag.twins.model import Statement, Twin
+from twin_statements import called, twin_of
+
+pytestmark = newest
+SHOP = """
+CREATE TABLE kind (code char(2) PRIMARY KEY, name text NOT NULL);
+INSERT INTO kind VALUES ('AA', 'often'), ('BB', 'rare'), ('CC', 'never');
+CREATE TABLE customer (id int PRIMARY KEY, name varchar(20) NOT NULL, tags text[] NOT NULL);
+INSERT INTO customer SELECT i, 'name ' || i, ARRAY['t' || i % 7] FROM generate_series(1, 2000) AS i;
+CREATE TABLE purchase (id int PRIMARY KEY, customer int NOT NULL REFERENCES customer, kind char(2) NOT NULL REFERENCES kind,
+                       placed timestamptz NOT NULL, doc jsonb NOT NULL);
+INSERT INTO purchase SELECT i, 1 + i % 1000, CASE WHEN i % 100 = 0 THEN 'BB' ELSE 'AA' END,
+                            timestamptz '2026-01-01' + i * interval '1 min', jsonb_build_object('k', i % 50)
+                       FROM generate_series(1, 10000) AS i;
+CREATE INDEX ON purchase (customer);
+CREATE INDEX ON purchase (placed);
+CREATE TABLE line (purchase int NOT NULL REFERENCES purchase, number int NOT NULL, what text NOT NULL, PRIMARY KEY (purchase, number));
+INSERT INTO line SELECT i, n, 'thing' FROM generate_series(1, 10000) AS i, generate_series(1, 3) AS n;
+ANALYZE;
+"""
+
+
+def of(number: int, text: str, *, calls: int = 1000, rows: float, blocks: float = 3) -> Statement:
+    """Return a statement whose calls returned or changed so many rows each."""
+    return replace(called(text, number=number, calls=calls, shared_hit=blocks), rows=round(rows * calls))  # fmt: skip
+
+
+READS = (
+    of(1, "SELECT * FROM purchase WHERE kind = $1", rows=100, blocks=90),
+    of(2, "SELECT * FROM purchase WHERE placed >= $1 AND placed < $2", rows=25),
+    of(3, "SELECT * FROM customer WHERE id = $1", rows=0.6),
+    of(4, "SELECT * FROM customer WHERE id IN ($1 /*, ... */)", rows=12, blocks=30),
+    of(5, "SELECT * FROM customer AS c JOIN purchase AS p ON p.customer = c.id WHERE c.name = $1", rows=10, blocks=30),
+    of(6, "SELECT * FROM purchase WHERE doc ->> $1 = $2 ORDER BY id LIMIT $3", rows=20, blocks=90),
+    of(7, "SELECT * FROM customer WHERE tags @> ARRAY[$1]", rows=286, blocks=25),
+    of(8, "SELECT customer, count(*) FROM purchase GROUP BY customer HAVING count(*) > $1", rows=1000, blocks=90),
+    of(9, "SELECT date_trunc($1, placed), count(*) FROM purchase WHERE customer = $2 GROUP BY 1", rows=1, blocks=12),
+)  # fmt: skip
+BLOCK = (
+    of(11, "INSERT INTO purchase (id, customer, kind, placed, doc) VALUES ($1, $2, $3, $4, $5)", calls=500, rows=1),
+    of(12, "INSERT INTO line (purchase, number, what) VALUES ($1, $2, $3)", calls=500, rows=1),
+    of(13, "UPDATE customer SET name = $1 WHERE id = $2", calls=500, rows=1),
+    of(14, "DELETE FROM line WHERE purchase = $1 AND number = $2", calls=500, rows=1),
+)  # fmt: skip
+BEGIN = replace(of(20, "BEGIN", calls=500, rows=0), is_plannable=False)
+LEFT_OUT = (
+    replace(of(21, "VACUUM purchase", rows=0), is_plannable=False),
+    of(22, "SELECT * FROM nothing_there WHERE a = $1", rows=1),
+)
+TWIN = twin_of(*READS, *BLOCK, BEGIN, *LEFT_OUT)
+LOAD = LoadProfile(connections=3, warm_up_s=0.1, measure_s=1.5, budget_s=1.5)
+
+
+@pytest.fixture(scope="module")
+def shop(telling_version: str, new_cluster: Callable[[str], Cluster]) -> Iterator[Cluster]:
+    """A server with a shop, prepared for the load."""
+    with new_cluster(telling_version) as cluster:
+        cluster.configure({"fsync": "off", "autovacuum": "off"})
+        cluster.start()
+        with cluster.connect(role=cluster.load_role) as connection:
+            connection.execute(SHOP.encode())
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def notes(shop: Cluster) -> tuple[str, ...]:
+    """What preparing the load says; no statement is tried for long."""
+    with as_load(shop) as connection, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(preparing, "_SHARED_S", 0.0)
+        patch.setattr(preparing, "_LEAST_S", 1.0)
+        return prepare_load(connection, TWIN, seed=1)
+
+
+def as_load(cluster: Cluster) -> psycopg.Connection:
+    """Return a session of the role that drives the load."""
+    connection = cluster.connect(role=cluster.load_role)
+    connection.autocommit = True
+    return connection
+
+
+def driven(cluster: Cluster, twin: Twin = TWIN, *, seed: int = 3) -> Measurement:
+    """Drive the load for a moment."""
+    target, driver = cluster.target, Driver(find_driver())
+    with driving_load(twin, driver, target, LOAD, seed=seed, listen=lambda _: None) as driving:
+        driving.warm_up()
+        return driving.measure()
+
+
+def test_statements_return_and_change_as_many_rows_as_in_the_original(
+    shop: Cluster, notes: tuple[str, ...]
+) -> None:
+    with as_load(shop) as connection:
+        rows = connection.execute("SELECT number, wanted ->> 'rows', found ->> 'rows' FROM pgdrag_twin.statement")  # fmt: skip
+        found = {number: (float(wanted), did and float(did)) for number, wanted, did in rows}
+    for one in (*READS, *BLOCK):
+        wanted, did = found[one.number]
+        assert did is not None, one.text
+        # Sixty tries of a mixture: three standard errors of what is there or not.
+        assert did == pytest.approx(wanted, rel=0.15, abs=0.2), one.text
+
+
+def test_what_is_not_sent_is_said(notes: tuple[str, ...]) -> None:
+    said = "; ".join(notes)
+    assert "statement 21 (VACUUM purchase, 1000 calls) is not sent: it has no plan" in said
+    assert 'relation "nothing_there" does not exist' in said
+
+
+def test_no_transaction_fails_and_the_mix_is_the_originals(
+    shop: Cluster, notes: tuple[str, ...]
+) -> None:
+    measured = driven(shop)
+    failed = [x for x in measured.errors if x[1] != "57014"]
+    assert failed == []
+    counts = {name: x.committed + x.in_flight for name, x in measured.transactions.items()}
+    assert counts.keys() == set(transactions(TWIN))
+    total, weights = sum(counts.values()), dict.fromkeys(counts, 1000.0)
+    [block] = [x for x in counts if x.startswith("s11 ")]
+    [gone] = [x for x in counts if x.startswith("s22 ")]
+    weights[block], weights[gone] = 500.0, 0.0
+    for name, count in counts.items():
+        share = weights[name] / sum(weights.values())
+        # Five standard errors.
+        assert abs(count - share * total) <= 5 * (share * total) ** 0.5 + 5, name
+
+
+def test_the_same_seed_makes_the_same_pools(shop: Cluster, notes: tuple[str, ...]) -> None:
+    def pool(seed: int) -> list[tuple[str, ...]]:
+        with as_load(shop) as connection:
+            prepare_load(connection, twin_of(READS[2]), seed=seed)
+            return connection.execute("SELECT p1 FROM pgdrag_twin.pool_s3 ORDER BY n LIMIT 50").fetchall()  # fmt: skip
+
+    assert pool(7) == pool(7) != pool(8)
