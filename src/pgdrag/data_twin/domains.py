@@ -227,6 +227,8 @@ class TokenDomain(Domain):
 
     def texts(self, codes: Codes, form: Form) -> list[str]:
         """Return ascending values as the server reads them."""
+        if not len(codes):  # of NULLs alone
+            return []
         places, begins = np.unique(codes >> _COUNTER_BITS, return_index=True)
         ends = [*begins.tolist()[1:], len(codes)]
         found: list[str] = []
