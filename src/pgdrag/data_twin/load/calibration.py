@@ -186,7 +186,10 @@ class Bench:
         # What a change touches depends on the rows' state far more than on which they are.
         return self._one.change.kind == "select"
 
-    def _shares(self, known: Mapping[Stratum, Work]) -> dict[Stratum, float]:
+    def _shares(self, tried: Mapping[Stratum, Work]) -> dict[Stratum, float]:
+        # Where rows do not tell whether a key is there, as with an aggregate's, blocks alone must not make it miss.
+        there = {x.level: work.rows for x, work in tried.items() if x.mode == "row"}
+        known = {x: work for x, work in tried.items() if x.mode != "absent" or there.get(x.level) != work.rows}  # fmt: skip
         if len(known) == 1 or not self._one.wanted.calls:
             return {next(iter(known)): 1.0}
         shares = best_shares(

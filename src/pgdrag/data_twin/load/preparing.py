@@ -232,7 +232,7 @@ def _differences(
         is_small = one.wanted.exec_s < _TELLING * total
         found, target = ready[number].work, wanted(one)
         if found is None:
-            notes.append(f"{_named(one.wanted)} fails: {ready[number].problem}")
+            notes.append(f"{_named(one.wanted)} fails by itself: {ready[number].problem}")
         elif not is_small and one.wanted.calls:
             off = [
                 f"{getattr(found, kind):.4g} {kind} a call, {getattr(target, kind):.4g} in the original"
