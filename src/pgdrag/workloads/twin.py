@@ -65,7 +65,7 @@ class TwinWorkload(Workload):
         description="The twin, relative to the experiment file"
     )
     scale: Annotated[float, Field(ge=0.001, le=1)] = Field(
-        default=1,
+        default=1.0,
         description="Share of the rows of tables that have more than 1,000; 1: as large as the original",
     )
 
