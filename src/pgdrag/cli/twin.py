@@ -191,7 +191,7 @@ def show(
     ] = 0,
     json: Json = False,
 ) -> int:
-    """Show what is in a twin: a summary, and on request each part in full.
+    """Show what is in a twin: a summary, or each part in full.
 
     With --scan the original's values (most common values and histogram bounds of pg_stats, and those of some rows)
     are searched for in every text of the file. Numbers up to 99 and values of three characters or less tell nothing

@@ -168,9 +168,19 @@ def went_well(recordings: tuple[Recording, ...] = ()) -> tuple[Findings, ...]:
         findings_of(ladder, truth),
         held_findings(),
         replayed_findings(),
+        fleet_findings(ladder, truth),
         *(find(run_blocks(study, _InTurns(truth))) for study in designs),
         *((_recorded(findings_of(ladder, truth), recordings),) if recordings else ()),
     )
+
+
+def fleet_findings(study: Study, truth: Truth) -> Findings:
+    """Return findings of a run whose blocks ran on two hosts in turn."""
+    results = [
+        replace(one, host=("first", AWKWARD)[one.trial.block % 2])
+        for one in findings_of(study, truth).run.results
+    ]
+    return find(record_of(study, results))
 
 
 def held_findings() -> Findings:
