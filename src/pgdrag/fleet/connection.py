@@ -19,6 +19,7 @@ from pgdrag.fleet.messages import FromCoordinator, FromHost, written
 # A profile of hours has some MB; whatever is larger is no message.
 LARGEST_BYTES = 256 * 2**20
 _PIECE_BYTES = 16 * 2**10
+_LONG_BYTES = 256 * 2**10  # compressed: to unpack more would keep others waiting
 _HEADER = struct.Struct("!BI")
 _MORE, _LAST = 0, 1
 _TCP_NOTSENT_LOWAT = 25  # linux/tcp.h
@@ -89,7 +90,10 @@ class Connection:
                     raise ConnectionBroken("a message is too large")
                 if is_last:
                     body = b"".join(self._pieces.pop(channel))
-                    return await asyncio.to_thread(_unpacked, body) if channel else body
+                    if not channel:
+                        return body
+                    is_long = len(body) > _LONG_BYTES
+                    return await asyncio.to_thread(_unpacked, body) if is_long else _unpacked(body)
         except (OSError, asyncio.IncompleteReadError) as error:
             raise ConnectionBroken(f"the connection was lost: {error}") from None
 
