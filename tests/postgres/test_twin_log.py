@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 import secrets
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -73,11 +74,14 @@ def logging(
         yield cluster
 
 
-def bench(cluster: Cluster, *arguments: str) -> None:
+def bench(cluster: Cluster, *arguments: str, **settings: str) -> None:
+    """Run pgbench, with settings of its sessions."""
+    options = " ".join(f"-c {name}={value}" for name, value in settings.items())
     subprocess.run(
         [cluster.binaries.bin_dir / "pgbench", *arguments, dsn(cluster)],
         check=True,
         capture_output=True,
+        env=os.environ | {"PGOPTIONS": options},
     )
 
 
@@ -249,6 +253,31 @@ def test_the_command_reads_the_servers_own_log(logging: Cluster, tmp_path: Path)
 
 
 @newest_logging
+@pytest.mark.parametrize("mode", ["simple", "extended", "prepared"])
+@pytest.mark.parametrize("suffix", [".csv", ""])
+def test_statements_that_are_logged_before_they_run_get_the_durations_that_follow(
+    logging: Cluster, suffix: str, mode: str, tmp_path: Path
+) -> None:
+    settings = {"log_statement": "all", "log_duration": "on", "log_min_duration_statement": "-1"}
+    load = partial(bench, logging, "-n", "-c", "2", "-t", "30", "-M", mode, **settings)
+    found = read(since(logging, suffix, load, tmp_path), log_line_prefix=PREFIX)
+    texts = {x.number: x.text for x in found.statements}
+    is_tpcb(found, texts.__getitem__, 60)
+    assert found.notes == ()
+
+
+@newest_logging
+def test_a_sample_of_transactions_has_whole_ones(logging: Cluster, tmp_path: Path) -> None:
+    settings = {"log_transaction_sample_rate": "0.5", "log_min_duration_statement": "-1"}
+    load = partial(bench, logging, "-n", "-c", "2", "-t", "100", **settings)
+    found = read(since(logging, ".csv", load, tmp_path))
+    (shape,) = [x for x in found.shapes if x.is_block]
+    assert len(shape.steps) == 5
+    assert 50 < shape.transactions < 150
+    assert found.cut_transactions == 0
+
+
+@newest_logging
 def test_a_directory_with_packed_and_older_files_is_read_once(logging: Cluster, tmp_path: Path) -> None:  # fmt: skip
     directory = tmp_path / "logs"
     directory.mkdir()
@@ -267,7 +296,6 @@ def test_a_directory_with_packed_and_older_files_is_read_once(logging: Cluster, 
 
 @newest_logging
 def test_what_is_wrong_with_a_log_is_said_before_the_window(logging: Cluster, tmp_path: Path) -> None:  # fmt: skip
-    begun_s = time.monotonic()
     cases = {
         "binary": (bytes(range(256)) * 10, "is no log of PostgreSQL"),
         "text": (b"hello\n" * 10, "is no log of PostgreSQL"),
@@ -279,8 +307,25 @@ def test_what_is_wrong_with_a_log_is_said_before_the_window(logging: Cluster, tm
         assert (status, words in err) == (2, True), err
     status, _, err = pgdrag("capture", "twin", dsn(logging), "-o", tmp_path / "x.twin", "--for", "10min", "--log", tmp_path / "none")  # fmt: skip
     assert (status, "no such file" in err) == (2, True), err
-    assert time.monotonic() - begun_s < 300
+    with logging.connect() as connection:
+        connection.execute("ALTER SYSTEM SET log_min_duration_statement = -1")
+        connection.execute("SELECT pg_reload_conf()")
+        try:
+            assert wait_until(lambda: least_logged(logging) == "-1", 20)
+            status, _, err = pgdrag("capture", "twin", dsn(logging), "-o", tmp_path / "x.twin", "--for", "3s", "--server-log")  # fmt: skip
+        finally:
+            connection.execute("ALTER SYSTEM RESET log_min_duration_statement")
+            connection.execute("SELECT pg_reload_conf()")
+    assert wait_until(lambda: least_logged(logging) == "0", 20)
+    assert (status, "does not log statements" in err) == (2, True), err
     assert not (tmp_path / "x.twin").exists()
+
+
+def least_logged(cluster: Cluster) -> str:
+    """Return what new sessions have: the server reads its settings a moment after it was asked to."""
+    with cluster.connect() as connection:
+        [(setting,)] = connection.execute("SHOW log_min_duration_statement").fetchall()
+    return str(setting)
 
 
 @newest_logging

@@ -14,7 +14,7 @@ from log_writing import csv_record, json_record
 
 from pgdrag.capture.log.files import LocalLog, LogMoments
 from pgdrag.capture.log.formats import CsvLog, Entry, JsonLog, LogFormat, StderrLog, recognised
-from pgdrag.capture.log.reading import LogReader, check_logs
+from pgdrag.capture.log.reading import LogReader, check_logs, check_statements_are_logged
 from pgdrag.capture.log.texts import KnownStatement, StatementTexts
 from pgdrag.errors import LogError
 from pgdrag.twins.transactions import LoggedTransactions
@@ -370,6 +370,27 @@ def test_statements_without_durations_and_whole_seconds_are_said(tmp_path: Path)
     assert "log_min_duration_statement = 0" in found.notes[0]
     assert any("whole seconds" in x for x in found.notes)
     assert found.shapes[0].pause_s is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"log_min_duration_statement": "0"},
+        {"log_statement": "all"},
+        {"log_transaction_sample_rate": "0.1"},
+        {"log_min_duration_sample": "0"},
+    ],
+)
+def test_a_server_that_logs_no_statements_is_told_before_the_window(
+    change: dict[str, str],
+) -> None:
+    silent = {"log_min_duration_statement": "-1", "log_min_duration_sample": "-1", "log_statement": "none", "log_transaction_sample_rate": "0"}  # fmt: skip
+    if change:
+        check_statements_are_logged(silent | change)
+        return
+    with pytest.raises(LogError, match="does not log statements"):
+        check_statements_are_logged(silent)
 
 
 def test_a_language_that_nobody_here_reads_is_refused_before_the_window() -> None:

@@ -42,7 +42,7 @@ _BETTER_FIRST = ("csvlog", "jsonlog", "stderr")
 _STAMP = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?")
 _ENGLISH = ("", "c", "posix", "en")
 _SETTINGS: LiteralString = (
-    "SELECT name, setting FROM pg_settings WHERE name LIKE 'log\\_%%' OR name = 'lc_messages'"
+    "SELECT name, reset_val FROM pg_settings WHERE name LIKE 'log\\_%%' OR name = 'lc_messages'"
 )
 
 
@@ -245,7 +245,7 @@ _HINT = "Set log_min_duration_statement = 0 for some minutes, see docs/how-to/tw
 
 
 def log_settings(observer: Observer) -> dict[str, str]:
-    """Return the server's settings of its log, as far as this role sees them.
+    """Return the server's settings of its log, as far as this role sees them; its own session has others.
 
     Raises:
         Unseen: the server refused or did not answer.
@@ -269,13 +269,28 @@ def check_logs(files: Iterable[LogFile], settings: Mapping[str, str]) -> None:
     for file in files:
         if file.head():
             _opened(file, settings)
-        elif prefix and (mistake := prefix_mistake(prefix)):
+        elif settings.get("log_destination") == "stderr" and (mistake := prefix_mistake(prefix)):
             raise LogError(f'log_line_prefix "{prefix}" will not do: {mistake}', hint=_PREFIX)
 
 
 _PREFIX = (
     "For instance: ALTER SYSTEM SET log_line_prefix = '%m [%p] %q%v %Q %u@%d '; or write csvlog."
 )
+
+
+def check_statements_are_logged(settings: Mapping[str, str]) -> None:
+    """Refuse to wait for a log in which there will be no statements.
+
+    Raises:
+        LogError: the server logs none.
+    """
+    least, sample = settings.get("log_min_duration_statement"), settings.get("log_min_duration_sample")  # fmt: skip
+    is_silent = least == "-1" and sample == "-1" and settings.get("log_statement") != "all"
+    if is_silent and float(settings.get("log_transaction_sample_rate", "0")) == 0:
+        raise LogError(
+            "the server does not log statements: log_min_duration_statement is -1",
+            hint="ALTER SYSTEM SET log_min_duration_statement = 0; SELECT pg_reload_conf(); and reset it afterwards. Of an older log all is read with --whole-log.",
+        )
 
 
 def _opened(file: LogFile, settings: Mapping[str, str]) -> tuple[LogFormat, bytes]:

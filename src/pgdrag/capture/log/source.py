@@ -9,7 +9,13 @@ from typing import LiteralString
 
 from pgdrag.capture.log.columns import ParameterColumns
 from pgdrag.capture.log.files import LocalLog, LogFile, LogMoments, server_log
-from pgdrag.capture.log.reading import Listener, LogReader, check_logs, log_settings
+from pgdrag.capture.log.reading import (
+    Listener,
+    LogReader,
+    check_logs,
+    check_statements_are_logged,
+    log_settings,
+)
 from pgdrag.capture.log.texts import KnownStatement
 from pgdrag.collectors import Observer
 from pgdrag.errors import LogError
@@ -17,6 +23,12 @@ from pgdrag.twins.transactions import LoggedTransactions
 
 # As the log writes it: local time of its zone.
 _NOW: LiteralString = "SELECT extract(epoch FROM clock_timestamp() AT TIME ZONE current_setting('log_timezone'))::float8, current_database()::text"
+
+# A role may log, where the server does not.
+_OF_ROLES: LiteralString = """
+SELECT EXISTS (SELECT FROM pg_db_role_setting, unnest(setconfig) AS one
+ WHERE one ~ '^log_(min_duration_(statement|sample)=[0-9]|statement=all|transaction_sample_rate=[0-9.]*[1-9])')
+"""
 
 
 @dataclass(frozen=True)
@@ -50,6 +62,9 @@ class LogSource:
         self._local = {path: LocalLog(path) for path in _files(request.paths)}
         check_logs([*self._local.values(), *([self._servers] if self._servers else [])], self._settings)  # fmt: skip
         if not request.is_whole:
+            [(is_of_roles,)] = observer.query(_OF_ROLES)
+            if not is_of_roles:
+                check_statements_are_logged(self._settings)
             for file in self._local.values():
                 file.skip_what_is_there()
         self._begin_s, self._database = self._now()
