@@ -276,6 +276,13 @@ class ValueClasses:
                 self.join(named, key)
         for view in schema.views:
             self.join_compared(view.definition)
+        for one in schema.constraints:
+            if one.kind == "c":
+                resolve = self.names.of_table(one.schema, one.table)
+                for names in sql.comparisons(one.definition):
+                    compared = [key for key in map(resolve, names) if key is not None]
+                    if len(compared) == 2:
+                        self.join(*compared)
 
     def _of_indexes(self) -> Iterator[tuple[Key, Key]]:
         """Yield columns of tables with those of indexes that are no expressions."""

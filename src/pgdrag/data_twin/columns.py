@@ -29,7 +29,7 @@ SELECT nspname::text, relname::text, attname::text, atttypid::int8, atttypmod, a
 _KINDS = {
     **dict.fromkeys(("int2", "int4", "int8", "numeric", "float4", "float8", "oid"), "number"),
     **dict.fromkeys(("date", "timestamp", "timestamptz"), "time"),
-    **dict.fromkeys(("text", "varchar", "bpchar", "name", "citext"), "text"),
+    **dict.fromkeys(("text", "varchar", "bpchar", "name", "citext", "char"), "text"),
     **dict.fromkeys(("inet", "cidr"), "address"),
     **dict.fromkeys(("json", "jsonb"), "json"),
     **dict.fromkeys(("bool",), "boolean"),
@@ -74,6 +74,8 @@ class ColumnHere:
     @property
     def longest(self) -> int:
         """How many characters fit; 0: any number."""
+        if self.type == "char":
+            return 1
         has_limit = self.type in ("varchar", "bpchar") and self.modifier > _MODIFIER_HEAD
         return self.modifier - _MODIFIER_HEAD if has_limit else 0
 

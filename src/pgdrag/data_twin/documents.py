@@ -40,6 +40,12 @@ class Documents:
         for document in self._known:
             for path, leaf in _leaves(document, ()):
                 self._leaves.setdefault(path, []).append(leaf)
+        # Places where no text is there twice: there are more than those that are known.
+        self._keys = {
+            path
+            for path, leaves in self._leaves.items()
+            if len(leaves) > _NUMBER_STEPS and len(set(map(str, leaves))) == len(leaves)
+        }
 
     def make(self, count: int, rng: np.random.Generator) -> list[str]:
         """Return so many documents; as far as their parts allow, all are different."""
@@ -74,6 +80,8 @@ class Documents:
         other = others[int(rng.integers(len(others)))]
         if isinstance(other, Decimal) and len(others) > _NUMBER_STEPS:
             return self._number(path, other, rng)
+        if isinstance(other, str) and path in self._keys:
+            return noise(int(rng.integers(2**40)), len(other))
         return other
 
     def _number(self, path: tuple[object, ...], low: Decimal, rng: np.random.Generator) -> Decimal:

@@ -12,7 +12,7 @@ from pgdrag.data_twin import Step
 from pgdrag.data_twin.columns import read_columns
 from pgdrag.data_twin.filling import Fill
 from pgdrag.data_twin.schema import restore_after_rows, restore_before_rows
-from pgdrag.data_twin.sizes import table_blocks
+from pgdrag.data_twin.sizes import table_blocks, table_scale
 from pgdrag.data_twin.tables import TwinRows
 from pgdrag.twins.model import Twin
 
@@ -40,6 +40,17 @@ SELECT s.oid::regclass::text, n.nspname::text, c.relname::text, attname::text, s
 """
 
 
+_BTREES: LiteralString = """
+SELECT nspname::text, relname::text, pg_catalog.pg_relation_size(c.oid),
+       coalesce((SELECT option_value::float8 FROM pg_catalog.pg_options_to_table(reloptions)
+                  WHERE option_name = 'fillfactor'), 90)
+  FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = relnamespace
+  JOIN pg_catalog.pg_am AS a ON a.oid = relam
+ WHERE c.oid >= 16384 AND relkind = 'i' AND amname = 'btree'
+"""
+_SMALL_INDEX_BYTES, _LEAST_INDEX_FILL, _INDEX_FILL = 16 * 8192, 10, 90.0
+
+
 def restore_rows(
     connection: psycopg.Connection, twin: Twin, *, scale: float, seed: int, step: Step
 ) -> tuple[str, ...]:
@@ -63,6 +74,7 @@ def restore_rows(
     _session(connection)
     for statement in _behind_rows(connection):
         connection.execute(statement)
+    _loosen_indexes(connection, twin, scale)
     step("vacuum", 1, 1)
     connection.execute("VACUUM ANALYZE")
     keep_notes(connection, notes)
@@ -124,6 +136,23 @@ def _behind_rows(connection: psycopg.Connection) -> Iterator[sql.Composed]:
             sql.Identifier(schema, table),
             sql.Identifier(column),
         )  # fmt: skip
+
+
+def _loosen_indexes(connection: psycopg.Connection, twin: Twin, scale: float) -> None:
+    """Build B-trees again that were larger in the original: rows that came one by one leave room in the pages."""
+    known = {(x.schema, x.name): x for x in twin.relations}
+    for schema, name, size, fill in connection.execute(_BTREES).fetchall():
+        one = known.get((schema, name))
+        if one is None or not one.bytes or size < _SMALL_INDEX_BYTES:
+            continue
+        wanted = one.bytes * table_scale(known.get((schema, one.table), one), scale)
+        fullness = max(round(fill * size / wanted), _LEAST_INDEX_FILL)
+        if fullness < 0.9 * fill:
+            index = sql.Identifier(schema, name)
+            own = sql.SQL(f"SET (fillfactor = {int(fill)})" if fill != _INDEX_FILL else "RESET (fillfactor)")  # fmt: skip
+            connection.execute(sql.SQL("ALTER INDEX {} SET (fillfactor = {})").format(index, fullness))  # fmt: skip
+            connection.execute(sql.SQL("REINDEX INDEX {}").format(index))
+            connection.execute(sql.SQL("ALTER INDEX {} {}").format(index, own))
 
 
 def keep_notes(connection: psycopg.Connection, notes: list[str]) -> None:

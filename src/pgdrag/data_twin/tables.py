@@ -10,7 +10,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
@@ -52,6 +52,7 @@ _PLAIN_KINDS = frozenset({"number", "time", "text", "uuid", "bytea", "address", 
 # Values of these are no key of another table, even where they are compared with it.
 _NOT_SHARED = frozenset({"time", "boolean", "enum", "json"})
 _ALL_COMBINATIONS = 1.1  # as many rows, at most, as there are combinations of a key's values
+_SHARED = 0.9  # of all values of all partitions: with fewer, they have some in common
 _LONG_TEXT = 127  # bytes: from here on the header takes 4 instead of 1
 _TOAST_POINTER = 18
 _UNKNOWN_WIDTH, _UNKNOWN_DISTINCT = 16.0, 200
@@ -164,6 +165,7 @@ class TwinRows:
         self._by_name = {x.name: x for x in self.tables}
         self._classes = _Classes(self.tables, self._columns, self._statistics, self._root)
         self._values: dict[Key, Codes] = {}
+        self._shared_values: dict[Key, Codes] = {}
         self._under_way: set[Key] = set()
         self._kept: dict[TableName, dict[str, Codes]] = {}
         self._wanted_by_others = {
@@ -278,7 +280,7 @@ class TwinRows:
     def _shrunk(self, table: FilledTable, name: str) -> float:
         """Return how much fewer values there are than in the original: as many as of what they refer to."""
         leader = self._leader(table, name)
-        if leader is not None:
+        if leader is not None and leader[0] != (*self._root(table.name), name):
             codes = self._values_of(leader[0])
             if codes is not None and len(codes):
                 return min(len(codes) / self._classes.original_distinct(leader[0]), 1.0)
@@ -298,8 +300,7 @@ class TwinRows:
 
     def _null_rows(self, table: FilledTable, name: str) -> int:
         one, column = self._of(table, name), self._columns[*table.name, name]
-        is_key = any(name in x for x in table.keys[:1])
-        return 0 if one is None or column.is_not_null or is_key else round(one.null_share * table.rows)  # fmt: skip
+        return 0 if one is None or column.is_not_null else round(one.null_share * table.rows)
 
     def _leader(self, table: FilledTable, name: str) -> tuple[Key, bool] | None:
         """Return the column whose values a column's are among, and whether it must be so."""
@@ -309,6 +310,9 @@ class TwinRows:
         column = self._columns[*table.name, name]
         if column.kind in _NOT_SHARED or column.is_array:
             return None
+        root = self._root(table.name)
+        if root != table.name and self._is_shared(root, name):
+            return (*root, name), False
         pool = self._classes.pool((*table.name, name))
         if pool is None or self._root(pool[:2]) == self._root(table.name):
             return None
@@ -318,6 +322,8 @@ class TwinRows:
         leader = self._leader(table, name)
         if leader is None:
             return None
+        if leader[0] == (*self._root(table.name), name):
+            return self._shared(table, leader[0]), False
         codes = self._values_of(leader[0])
         return None if codes is None else (codes, leader[1])
 
@@ -332,6 +338,29 @@ class TwinRows:
             self._under_way.discard(key)
             self._values[key] = np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
         return self._values[key]
+
+    def _is_shared(self, root: TableName, name: str) -> bool:
+        """Whether partitions have many values of a column in common."""
+        whole = self._statistics.get((*root, name, True))
+        parts = [(x, one) for x in self.tables if self._root(x.name) == root and (one := self._of(x, name)) is not None]  # fmt: skip
+        if whole is None or len(parts) < 2:
+            return False
+        total = sum(self._classes.true_distinct(one, x.original_rows) for x, one in parts)
+        return self._classes.original_distinct((*root, name)) < _SHARED * total
+
+    def _shared(self, table: FilledTable, key: Key) -> Codes:
+        """Return the values of a column of a partitioned table, as its statistics of all partitions tell them."""
+        if key not in self._shared_values:
+            parts = [x for x in self.tables if self._root(x.name) == key[:2]]
+            whole = replace(
+                table,
+                name=key[:2],
+                is_inherited=True,
+                rows=sum(x.rows for x in parts),
+                original_rows=sum(x.original_rows for x in parts),
+            )
+            self._shared_values[key] = self._spread(whole, key[2]).codes
+        return self._shared_values[key]
 
     def _is_part(self, name: TableName, of: TableName) -> bool:
         table = self._schema.get(name)
@@ -480,6 +509,10 @@ class TwinRows:
             own[name] = np.concatenate((own[name], codes)) if name in own else codes
 
     def _correlation(self, table: FilledTable, name: str) -> float | None:
+        if table.is_inherited:  # the order of rows within partitions is theirs
+            parts = [self._statistics.get((x.schema, x.name, name, False)) for x in self._leaves(table.name)]  # fmt: skip
+            known = [x.correlation for x in parts if x is not None and x.correlation is not None]
+            return sum(known) / len(known) if known else None
         one = self._of(table, name)
         return None if one is None else one.correlation
 
@@ -517,6 +550,9 @@ class TwinRows:
             order = ordered(columns, [self._correlation(table, x) for x in names], self._rng(*table.name, "order"))  # fmt: skip
             columns = [x[order] for x in columns]
         for name, codes in zip(names, columns, strict=True):
+            # NULLs are equal to nothing, so that they may be anywhere.
+            nulls = min(self._null_rows(table, name), len(codes))
+            codes[self._rng(*table.name, name, "NULLs").choice(len(codes), nulls, replace=False)] = NULL  # fmt: skip
             self._set(table, found, name, codes)
         found.count = len(places)
         if found.count < 0.9 * table.rows:
@@ -655,7 +691,9 @@ class TwinRows:
         slack = self._slack(one, names, [len(x) for x, _ in lefts], rows)
         columns = []
         for at, (codes, counts) in enumerate(lefts):
+            # The most frequent ones of each column belong together; among equals the lot decides.
             shuffled = rng.permutation(len(codes))
+            shuffled = shuffled[np.argsort(-counts[shuffled], kind="stable")]
             of_rows = np.repeat(codes[shuffled], counts[shuffled])
             of_rows = _resized(of_rows, left, rng)
             # Values of one column lie beside those of another that they belong to, but for some rows.

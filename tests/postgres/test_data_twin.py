@@ -1,0 +1,128 @@
+"""A data twin of a server with rows: are its statistics, sizes, keys and constraints those of the original?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgdrag.capture.twin import TwinCapture
+from pgdrag.data_twin.making import restore_rows
+from pgdrag.driver.connection_string import reach
+from pgdrag.servers.binaries import Binaries
+from pgdrag.servers.cluster import Cluster
+from pgdrag.servers.scratch import Scratch
+from pgdrag.servers.snapshot import Snapshot
+from pgdrag.twins import Twin
+from pgdrag.twins.column_fidelity import column_differences
+
+TABLES = Path(__file__).with_name("data_twin.sql")
+QUIET = {"autovacuum": "off", "fsync": "off"}
+
+
+@pytest.fixture(scope="module")
+def twin(scratch: Scratch, binaries: Binaries, empty_snapshot: Snapshot) -> Twin:
+    """A twin of tables with much that a schema can have."""
+    with empty_snapshot.restore(scratch, binaries).cluster as cluster:
+        cluster.configure(QUIET)
+        cluster.start()
+        with cluster.connect(role=cluster.load_role) as connection:
+            connection.execute(TABLES.read_bytes())
+        with cluster.connect() as connection:
+            connection.execute("VACUUM ANALYZE")
+        return TwinCapture(reach(cluster.conninfo())).run(0.5)
+
+
+@pytest.fixture(scope="module")
+def made(
+    twin: Twin, scratch: Scratch, binaries: Binaries, empty_snapshot: Snapshot
+) -> Iterator[tuple[Cluster, tuple[str, ...]]]:
+    """The data twin, and what is said of it."""
+    with empty_snapshot.restore(scratch, binaries).cluster as cluster:
+        cluster.configure(QUIET)
+        cluster.start()
+        with cluster.connect(role=cluster.load_role) as connection:
+            notes = restore_rows(connection, twin, scale=1, seed=1, step=lambda *_: None)
+        yield cluster, notes
+
+
+@pytest.fixture
+def session(made: tuple[Cluster, tuple[str, ...]]) -> Iterator[psycopg.Connection]:
+    """A session there, of a superuser: pg_stats shows all."""
+    with made[0].connect() as connection:
+        yield connection
+
+
+def count(connection: psycopg.Connection, query: str) -> int:
+    row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_all_of_the_schema_holds_with_the_rows(made: tuple[Cluster, tuple[str, ...]]) -> None:
+    """Primary keys, foreign keys, CHECK constraints, partitions: what rows break is said, and here none is."""
+    assert made[1] == ()
+
+
+@pytest.fixture(scope="module")
+def again(made: tuple[Cluster, tuple[str, ...]]) -> Twin:
+    """A twin of the data twin."""
+    return TwinCapture(reach(made[0].conninfo())).run(0.5)
+
+
+def test_statistics_are_those_of_the_original(twin: Twin, again: Twin) -> None:
+    differences, compared = column_differences(twin, again, lambda _: 1.0)
+    assert compared > 60
+    assert len(differences) <= 0.12 * compared, differences
+
+
+def test_tables_have_the_rows_and_the_size_of_the_original(twin: Twin, again: Twin) -> None:
+    there = {(x.schema, x.name): x for x in again.relations}
+    tables = [x for x in twin.relations if x.kind == "table"]
+    assert len(tables) > 10
+    for one in tables:
+        now = there[one.schema, one.name]
+        # Which of two partitions by hash a value goes to is not known beforehand.
+        assert now.tuples == pytest.approx(one.tuples, rel=0.05), one.name
+        assert now.bytes == pytest.approx(one.bytes, rel=0.15, abs=2 * 8192), one.name
+
+
+def test_lines_beneath_a_booking_are_as_many_as_in_the_original(
+    session: psycopg.Connection,
+) -> None:
+    lines = (
+        "SELECT count(*) FROM (SELECT FROM s.line GROUP BY tenant, nr HAVING count(*) = {}) AS x"
+    )
+    assert [count(session, lines.format(x)) for x in (1, 2, 3)] == pytest.approx([1333, 1333, 1334], rel=0.1)  # fmt: skip
+
+
+def test_one_column_decides_another_where_it_did(session: psycopg.Connection) -> None:
+    """Of 300 × 300 combinations each partition has not many more than cities: independent, it would have over 4,000."""
+    for table in ("s.log_1", "s.log_rest"):
+        assert 290 < count(session, f"SELECT count(DISTINCT (city, zip)) FROM {table}") < 620
+
+
+def test_a_sequence_goes_on_behind_the_rows(session: psycopg.Connection) -> None:
+    last = count(session, "SELECT max(id) FROM s.person")
+    assert count(session, "INSERT INTO s.person (tenant) SELECT id FROM s.tenant LIMIT 1 RETURNING id") == last + 1  # fmt: skip
+
+
+def test_the_same_seed_gives_the_same_rows_and_a_scale_fewer(
+    twin: Twin, scratch: Scratch, binaries: Binaries, empty_snapshot: Snapshot
+) -> None:
+    sums = []
+    for _ in range(2):
+        with empty_snapshot.restore(scratch, binaries).cluster as cluster:
+            cluster.configure(QUIET)
+            cluster.start()
+            with cluster.connect(role=cluster.load_role) as connection:
+                notes = restore_rows(connection, twin, scale=0.3, seed=7, step=lambda *_: None)
+                assert notes == ()
+                query = "SELECT sum(hashtext(x::text)::int8), count(*) FROM s.booking AS x"
+                sums.append(connection.execute(query.encode()).fetchone())
+                assert count(connection, "SELECT count(*) FROM s.tenant") == 200
+    assert sums[0] == sums[1]
+    assert sums[0] is not None
+    assert 0.25 * 4000 < sums[0][1] < 0.35 * 4000
