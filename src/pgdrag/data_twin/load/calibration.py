@@ -27,7 +27,9 @@ _TRY_S = 4.0  # one execution
 _STRATUM_S = 0.3  # and then no more tries, if there were some
 _SOME = 6
 _CLOSE = 0.05
-_COSTS = {"row": 0.0, "joined": 0.005, "absent": 0.01}  # bands: 0.01
+_COSTS = {"row": 0.0, "joined": 0.005, "absent": 0.01}
+# Few keys wait for each other's rows more than the original's did: they have to be worth it, by a quarter of the blocks.
+_BAND_COST = 1.0
 
 Values = Sequence[str | None]
 
@@ -194,7 +196,7 @@ class Bench:
             return {next(iter(known)): 1.0}
         shares = best_shares(
             [*known.values()], self._target(),
-            weighs_blocks=self._weighs_blocks, costs=[_COSTS.get(x.mode, 0.01) for x in known],
+            weighs_blocks=self._weighs_blocks, costs=[_COSTS.get(x.mode, _BAND_COST) for x in known],
         )  # fmt: skip
         return {x: share for x, share in zip(known, shares, strict=True) if share > 0.001}
 
