@@ -24,7 +24,7 @@ from benchmarks.twins.databases import BASE as BASE_SETTINGS
 from benchmarks.twins.databases import Configuration, Database, databases
 from pgdrag.capture.original_values import original_values
 from pgdrag.driver.connection_string import reach
-from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, PgdragError
+from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, PgdragError, ServerDidNotStart
 from pgdrag.model.events import Event, PhaseStarted
 from pgdrag.model.load import LoadProfile
 from pgdrag.provision import Provision
@@ -160,6 +160,10 @@ class Contest:
                 tps = measured.total.committed / measured.elapsed_s
                 failed = measured.total.failed / max(measured.total.scheduled, 1)
                 reason = f"{failed:.1%} failed" if failed else ""
+        except ServerDidNotStart as error:
+            raise SystemExit(
+                f"error: {configuration.name} cannot be tried here: {error}"
+            ) from error
         except PgdragError as error:
             reason = error.message
         if not tps:

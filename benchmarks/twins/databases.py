@@ -198,7 +198,7 @@ def databases() -> tuple[Database, ...]:
             (
                 *_guilty(tiny_buffers=_TINY_BUFFERS, no_bitmaps={"enable_bitmapscan": "off"}, no_indexes=_NO_INDEXES, jit=_JIT),
                 *_guilty(commit_delay=_COMMIT_DELAY, logging=_LOGGING, always_vacuum=_ALWAYS_VACUUM),
-                *_harmless(toast={"default_toast_compression": "lz4"}, estimates={"default_statistics_target": "200"}),
+                *_harmless(warning={"checkpoint_warning": "60s"}, estimates={"default_statistics_target": "200"}),
             ),
         ),
         Database(

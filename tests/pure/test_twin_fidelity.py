@@ -167,3 +167,12 @@ def test_pages_that_are_logged_whole_after_a_checkpoint_are_no_difference() -> N
     assert not fidelity(was, images).off
     more = twin_of(called(WRITE, wal_bytes=4200, wal_records=4, wal_full_pages=0.5))
     assert fidelity(was, more).off
+
+
+def test_a_load_without_transactions_has_the_same_mix_of_statements() -> None:
+    begin = replace(called("BEGIN", number=3, calls=1000, exec_s=0.1), is_plannable=False)
+    found = fidelity(twin_of(*ORIGINAL.workload.statements, begin), ORIGINAL)
+    assert found.mix_distance == 0
+    assert [x.number for x in found.off] == [3]
+    assert found.off[0].off == ("it does not run",)
+    assert found.statements[0].calls_share == 0.5

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -88,7 +88,7 @@ class StatementFidelity:
     Attributes:
         number: of the original's file.
         share, twin_share: of the time of all statements.
-        calls_share, twin_calls_share: of their calls.
+        calls_share, twin_calls_share: of the calls of statements that have a plan.
         plan: how the twin plans it in another way than the original's statistics do; "" where it does not.
         is_planned: both sides have a plan.
     """
@@ -255,6 +255,10 @@ class _Totals:
         self.sums["WAL records"] += one.wal_records
         self.sums["WAL images"] += one.wal_full_pages
 
+    @property
+    def is_plannable(self) -> bool:
+        return self.first is not None and self.first.is_plannable
+
     def per_call(self, name: str) -> float:
         return self.sums[name] / self.calls if self.calls else 0.0
 
@@ -291,7 +295,7 @@ def fidelity(
     was, now = _totals(original), _totals(twin)
     all_time_s = sum(x.time_s for x in was.values()) + original.workload.other_exec_s
     twin_time_s = sum(x.time_s for x in now.values())
-    all_calls, twin_calls = (sum(x.calls for x in each.values()) for each in (was, now))
+    all_calls, twin_calls = (_calls(each.values()) for each in (was, now))
     statements = []
     for key, one in sorted(was.items(), key=lambda each: -each[1].time_s):
         other = now.get(key, _Totals())
@@ -310,13 +314,14 @@ def fidelity(
                 is_planned=before is not None and after is not None,
             )
         )
+    nothing = _Totals()
     distance = sum(
-        abs(_share(was[x].calls, all_calls) - _share(now[x].calls, twin_calls))
-        if x in was and x in now
-        else _share(was[x].calls, all_calls)
-        if x in was
-        else _share(now[x].calls, twin_calls)
+        abs(
+            _share(was.get(x, nothing).calls, all_calls)
+            - _share(now.get(x, nothing).calls, twin_calls)
+        )
         for x in {*was, *now}
+        if (was.get(x) or now[x]).is_plannable
     )
     invented = sorted(
         ((_share(x.calls, twin_calls), x.first.text) for key, x in now.items() if key not in was and x.first),
@@ -360,6 +365,12 @@ def _totals(twin: Twin) -> dict[tuple[str, bool], _Totals]:
         if one.calls and not any(words in one.text for words in _OWN_WORDS):
             found[statement_key(one.text), one.is_toplevel].add(one)
     return dict(found)
+
+
+def _calls(every: Iterable[_Totals]) -> int:
+    """Return the calls that shares are of: of statements with a plan; how often BEGIN comes with them is a share of them, too."""
+    totals = list(every)
+    return sum(x.calls for x in totals if x.is_plannable) or sum(x.calls for x in totals)
 
 
 def _amounts(was: _Totals, now: _Totals) -> Iterator[Amount]:
