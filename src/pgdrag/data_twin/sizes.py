@@ -12,6 +12,7 @@ from pgdrag.twins.model import Relation, Setting, Twin
 
 SMALLEST_SCALED_ROWS = 1000
 _EMPTY_CLUSTER_BYTES = 60_000_000
+_LEAST_ROW_BYTES = 28  # header and pointer
 _SCALED_SETTINGS = (
     *("shared_buffers", "effective_cache_size"),
     # Sizes of tables from which on they are read in parallel.
@@ -20,15 +21,8 @@ _SCALED_SETTINGS = (
 
 
 def rows_of(relation: Relation) -> int:
-    """Return how many rows a table of the original has."""
-    if relation.live_rows:
-        return relation.live_rows
-    if relation.tuples <= 0:
-        return 0
-    if relation.bytes is None or not relation.pages:
-        return round(relation.tuples)
-    # As the planner counts: what ANALYZE saw, in as many pages as there are now.
-    return round(relation.tuples)
+    """Return how many rows a table of the original has: those that are counted as they change, else what ANALYZE saw."""
+    return relation.live_rows or max(round(relation.tuples), 0)
 
 
 def scaled_rows(rows: int, scale: float) -> int:
@@ -60,6 +54,8 @@ def data_twin_bytes(twin: Twin, scale: float) -> int:
     for one in twin.relations:
         share = shares.get((one.schema, one.table or one.name), scale)
         size = one.pages * twin.source.block_bytes if one.bytes is None else one.bytes
+        if not one.table:  # a stranger's file may say that a small table has many rows
+            size = max(size, rows_of(one) * _LEAST_ROW_BYTES)
         found += share * (size + (one.toast_bytes or 0))
     return round(found)
 

@@ -1,0 +1,46 @@
+"""How large will a data twin be, and what shrinks with it?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from test_twin_file import TWIN
+
+from pgdrag.data_twin.sizes import data_twin_bytes, scaled_rows, scaled_settings, table_blocks
+from pgdrag.twins.model import Relation, Setting
+
+TABLE = Relation("s", "t", "table", 1000, 1e5, bytes=8_192_000, live_rows=100_000)
+INDEX = Relation("s", "i", "index", 300, 1e5, bytes=2_457_600, table="t")
+SMALL = Relation("s", "code", "table", 5, 250.0, bytes=40_960, live_rows=250)
+SHOP = replace(TWIN, relations=(TABLE, INDEX, SMALL))
+
+
+@pytest.mark.parametrize(
+    ("rows", "scale", "scaled"),
+    [(250, 0.1, 250), (1000, 0.1, 1000), (5000, 0.1, 1000), (10**6, 0.1, 10**5), (10**6, 1, 10**6)],
+)
+def test_small_tables_stay_as_they_are(rows: int, scale: float, scaled: int) -> None:
+    assert scaled_rows(rows, scale) == scaled
+
+
+def test_an_index_shrinks_with_its_table() -> None:
+    whole, tenth = data_twin_bytes(SHOP, 1), data_twin_bytes(SHOP, 0.1)
+    assert whole - tenth == round(0.9 * (8_192_000 + 2_457_600))
+    assert table_blocks(SHOP, ("s", "t"), 0.1) == 100
+    assert table_blocks(SHOP, ("s", "code"), 0.1) == 5
+
+
+def test_rows_that_no_page_has_room_for_count() -> None:
+    """Else a stranger's file could fill the disk."""
+    liar = replace(TABLE, live_rows=10**12)
+    assert data_twin_bytes(replace(TWIN, relations=(liar,)), 1) > 10**12
+
+
+def test_caches_shrink_and_memory_of_an_operation_does_not() -> None:
+    settings = (
+        Setting("shared_buffers", "131072", "8kB"),
+        Setting("work_mem", "4096", "kB"),
+        Setting("effective_cache_size", None, "8kB"),
+    )
+    assert scaled_settings(settings, 0.5) == {"shared_buffers": "524288kB"}
