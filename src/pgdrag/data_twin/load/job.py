@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pgdrag.data_twin.load.mix import Mix, mix_of
-from pgdrag.data_twin.load.scripts import NOTHING
 from pgdrag.twins.model import Twin
 
 IDLE = "nothing"  # the transaction of a twin without statements
+NOTHING = "\\set nothing 0\n"  # what a transaction does of which no statement can be sent
 
 _mixes: dict[int, tuple[Twin, Mix]] = {}
 

@@ -12,11 +12,11 @@ import psycopg
 
 from pgdrag.data_twin.load.calibration import Bench, Calibrated, Work, wanted
 from pgdrag.data_twin.load.fresh import Fresh, fresh_options
-from pgdrag.data_twin.load.job import job, job_of
+from pgdrag.data_twin.load.job import NOTHING, job, job_of
 from pgdrag.data_twin.load.links import linked
 from pgdrag.data_twin.load.mix import Mix, shortened
 from pgdrag.data_twin.load.sampling import Sampled, free_value, sampled
-from pgdrag.data_twin.load.scripts import NOTHING, Sendable, script_of
+from pgdrag.data_twin.load.scripts import Sendable, script_of
 from pgdrag.data_twin.load.statements import Analysed, analysed
 from pgdrag.data_twin.load.texts import change_of
 from pgdrag.data_twin.making import keep_notes

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdrag.data_twin.load.fresh import Fresh
+from pgdrag.data_twin.load.job import NOTHING
 from pgdrag.data_twin.load.mix import Link, Loop, TransactionType
 from pgdrag.data_twin.load.sampling import cast_type
 from pgdrag.literals import sql_tokens
 
 _SHARES = 1_000_000
-NOTHING = "\\set nothing 0\n"  # what a transaction does of which no statement can be sent
 
 
 @dataclass(frozen=True)
