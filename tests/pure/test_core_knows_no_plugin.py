@@ -18,9 +18,11 @@ SOURCE = Path(__file__).parents[2] / "src" / "pgdrag"
 # Where plug-ins live. The simulated laboratory plants effects of factors that it names; what the horizon's
 # census finds is of a kind that PostgreSQL has, which the holder of that kind is named after.
 PLUGIN_FOLDERS = ("experiment/formats", "factors", "workloads", "collectors", "designs", "horizon", "report/sections", "testing")  # fmt: skip
-# The same word for another thing: a mistake that pydantic reports, a type of file system, the state of a
-# server, how collectors observe.
+# The same word for another thing: where a parameter's value comes from, a word of SQL, a mistake that pydantic
+# reports, a type of file system, the state of a server, how collectors observe.
 OTHER_THINGS = {
+    ("capture/log/shapes.py", "transaction"),
+    ("capture/log/texts.py", "prepared"),
     ("experiment/mistakes.py", "steps"),
     ("host/control_groups.py", "cgroup"),
     ("servers/processes.py", "standby"),
