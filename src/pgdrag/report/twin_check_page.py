@@ -29,10 +29,11 @@ from pgdrag.twins.fidelity import (
     TwinCheck,
     Verdict,
 )
-from pgdrag.units import format_bytes, format_duration, format_number
+from pgdrag.units import format_bytes, format_duration, format_number, format_ratio
 
 FORMAT = 1  # changes when a key of the JSON changes its meaning or goes away
 _BRIEF, _BRIEF_WIDTH, _STATEMENT_WIDTH, _LISTED = 10, 44, 120, 12
+_LARGE = 10.0  # a ratio of which two decimals say nothing
 _TITLES = {
     "rows": ">Rows",
     "blocks": ">Blocks",
@@ -149,6 +150,10 @@ def _ratio(name: str) -> Callable[[StatementFidelity], Cell]:
     return lambda one: replace(cell(one), note="")
 
 
+def _ratio_words(ratio: float) -> str:
+    return f"{ratio:.2f}×" if ratio < _LARGE else format_ratio(ratio)
+
+
 def _calls(one: StatementFidelity) -> Cell:
     before, after = (percent_words(x) for x in (one.calls_share, one.twin_calls_share))
     words = before if before == after else f"{before.removesuffix(' %')}→{after}"
@@ -161,7 +166,7 @@ def _amount(name: str) -> Callable[[StatementFidelity], Cell]:
         if not found or not (found[0].original or found[0].twin):
             return NOTHING
         amount = found[0]
-        text = "from 0" if amount.ratio is None else f"{amount.ratio:.2f}×"
+        text = "from 0" if amount.ratio is None else _ratio_words(amount.ratio)
         note = f"{format_number(amount.original)} → {format_number(amount.twin)}"
         if amount.is_within or not amount.is_bound:
             return Cell(text, note, Tone.PLAIN if amount.is_within else Tone.MUTED)
@@ -180,9 +185,9 @@ def _rest(fidelity: Fidelity) -> Iterator[Block]:
         yield Details("Statements that only the twin runs", (Items(texts),))
     if fidelity.relations_compared:
         off = fidelity.relations
-        words = f"{len(off)} of {counted(fidelity.relations_compared, 'table or index')}"
         yield Paragraph(
-            f"Sizes: {words} larger than 1 MB differ by more than {WITHIN:.0%} from what is to be expected at this scale."
+            f"Sizes: of {fidelity.relations_compared} tables and indexes larger than 1 MB, {len(off)} differ by more than "
+            f"{WITHIN:.0%} from what is to be expected at this scale."
         )
         if off:
             texts = tuple(
