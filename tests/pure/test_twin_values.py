@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis.strategies import booleans, floats, integers, lists, sampled_from, text
 
 from pgdrag.data_twin.combinations import distinct_combinations, ordered
@@ -132,6 +132,7 @@ def test_rows_lie_so_that_analyze_finds_the_correlation(correlation: float, valu
 
 
 @given(lists(COUNTS, min_size=2, max_size=3), integers(1, 500))
+@example([[1, 13], [1, 1, 1, 1], [1, 1, 1, 1]], 1)
 def test_no_combination_of_a_key_is_there_twice(counts: list[list[int]], rows: int) -> None:
     parts = [np.array(x) for x in counts]
     places, _ = distinct_combinations(parts, rows, rng())

@@ -64,7 +64,7 @@ def _dense(counts: Sequence[Counts], rows: int, rng: np.random.Generator) -> Pla
         return np.sort(rng.choice(sizes[0], rows, replace=False))[:, None]
     lines = _lines(counts, total)
     if lines is not None:
-        return _beneath(counts, lines, rng)
+        return _beneath(counts, lines, rng)[:rows]
     if total <= _SPARSE * rows:
         return _of_all(counts, rows, rng)
     return _drawn(counts, rows, rng, [None] * len(counts))
