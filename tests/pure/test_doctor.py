@@ -11,7 +11,7 @@ import pytest
 from pgdrag.findings.doctor import all_symptoms, diagnose
 from pgdrag.findings.doctor.words import doctor_json, doctor_lines, table_of_symptoms
 from pgdrag.model import Observation, Recordings
-from pgdrag.model.live import Blocker, LiveWindow, ServerSetting, TableUse
+from pgdrag.model.live import Blocker, LiveWindow, ServerSetting, StatementTime, TableUse
 from pgdrag.model.recordings import Recording, WaitTime
 
 LENGTH_S = 10.0
@@ -82,6 +82,24 @@ def test_a_server_that_is_well_has_nothing() -> None:
     assert diagnose(found).unseen == {}
     lines = list(doctor_lines(found, diagnose(found)))
     assert any(line.startswith("Nothing stands out: none of ") for line in lines)
+
+
+def test_a_single_deadlock_in_a_short_window_may_be_chance() -> None:
+    assert names(window({"deadlocks_per_s": 1.2 / LENGTH_S})) == []
+    assert names(window({"deadlocks_per_s": 2.4 / LENGTH_S})) == ["deadlocks"]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("COPY shop.orders TO STDOUT", []),
+        ("SELECT id FROM shop.orders WHERE note = $1", ["missing-index"]),
+        ("COPY another TO STDOUT", ["missing-index"]),
+    ],
+)
+def test_a_table_that_is_copied_lacks_no_index(query: str, found: list[str]) -> None:
+    scanned = replace(SCANNED, table="shop.orders")
+    assert names(window(recordings=[scanned, StatementTime(1, query, 9.0, {"": 9.0})])) == found
 
 
 def test_a_server_on_which_nothing_happens_has_nothing() -> None:

@@ -97,9 +97,9 @@ def _deadlocks(sights: Sights) -> Reading | None:
 DEADLOCKS = Symptom(
     "deadlocks",
     _deadlocks,
-    {"per_s": 1 / 60, "count": 0.9},
+    {"per_s": 1 / 60, "count": 1.9},
     why="Each deadlock makes its sessions wait for deadlock_timeout and ends a transaction with an error. More "
-    "than one a minute is not chance.",
+    "than one a minute is not chance; a single one may be.",
     says="{count:.0f} deadlocks, each ending a transaction with an error after {timeout}, take {share:.0%} of "
     "sessions' time",
     evidence="{per_s} per second (pg_stat_database); deadlock_timeout is {timeout}.",

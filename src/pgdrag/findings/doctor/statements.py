@@ -27,20 +27,31 @@ def scanned_most(sights: Sights) -> TableUse | None:
     return max(tables, key=lambda one: one.seq_rows, default=None)
 
 
+def _most_expensive(sights: Sights) -> StatementTime | None:
+    named = [x for x in sights.all_of(StatementTime, "waits") if x.query and x.at_work_s]
+    return max(named, key=lambda one: one.at_work_s, default=None)
+
+
 def top_statement(sights: Sights) -> str:
     """Return words on the statement that took most of sessions' time at work; "" where nobody tells."""
-    named = [x for x in sights.all_of(StatementTime, "waits") if x.query and x.at_work_s]
-    if not named:
+    top = _most_expensive(sights)
+    if top is None:
         return ""
-    top = max(named, key=lambda one: one.at_work_s)
     text = " ".join(top.query.split())
     shown = text if len(text) <= 100 else f"{text[:99]}…"
     return f"Most expensive statement: {shown} ({percent_words(sights.time.share(top.at_work_s))})."
 
 
+def _is_copied(table: TableUse, sights: Sights) -> bool:
+    """Tell whether it is COPY that reads a table: all of its rows are wanted."""
+    top = _most_expensive(sights)
+    words = top.query.lower().split() if top is not None else []
+    return words[:1] == ["copy"] and table.table.lower().rpartition(".")[2] in " ".join(words)
+
+
 def _scans(sights: Sights) -> Reading | None:
     table = scanned_most(sights)
-    if table is None:
+    if table is None or _is_copied(table, sights):
         return None
     lost_s = table.seq_rows * _S_PER_ROW
     return {
