@@ -24,13 +24,14 @@ from pgdrag.findings.plan_diff import plan_diff
 from pgdrag.findings.plan_nodes import number_of
 from pgdrag.model.measurement import Example
 from pgdrag.model.recordings import Plan
-from pgdrag.planning.explaining import GENERIC_SINCE, PlanningSession
+from pgdrag.planning.explaining import PlanningSession
 from pgdrag.planning.plan_twin import running_plan_twin
 from pgdrag.servers.binaries import Binaries, find_binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.datasets import provide_snapshot
 from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.sweep import sweep
+from pgdrag.twins.mending import GENERIC_SINCE
 from pgdrag.twins.model import Statement, Twin
 from pgdrag.workloads import Workload, all_workloads
 

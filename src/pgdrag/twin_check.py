@@ -21,7 +21,7 @@ from pgdrag.experiment.formats import Configuration, Given, Place
 from pgdrag.model.events import Listener, PhaseStarted
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.recordings import Plan
-from pgdrag.planning.explaining import GENERIC_SINCE, PlanningSession
+from pgdrag.planning.explaining import PlanningSession
 from pgdrag.planning.plan_twin import running_plan_twin
 from pgdrag.provision import Provision
 from pgdrag.servers.binaries import executable_binaries
@@ -32,6 +32,7 @@ from pgdrag.servers.snapshot import SnapshotStore
 from pgdrag.twins.column_fidelity import column_differences
 from pgdrag.twins.ddl import quoted
 from pgdrag.twins.fidelity import TwinCheck, fidelity
+from pgdrag.twins.mending import GENERIC_SINCE
 from pgdrag.twins.model import Twin
 from pgdrag.workloads import Driving, Workload
 

@@ -19,11 +19,12 @@ from pgdrag.findings.plan_diff import plan_diff
 from pgdrag.findings.plan_flips import ExplainedStatement, PlanFlips, TwinPlans, Unplanned
 from pgdrag.findings.plan_nodes import number_of
 from pgdrag.planning.btree_heights import btree_heights
-from pgdrag.planning.explaining import GENERIC_SINCE, PlanningSession
+from pgdrag.planning.explaining import PlanningSession
 from pgdrag.planning.plan_twin import PlanTwin, running_plan_twin
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
 from pgdrag.twins import Twin, twin_bytes
+from pgdrag.twins.mending import GENERIC_SINCE
 from pgdrag.twins.model import Schema, Setting, TypeObject
 from twin_statements import workload
 

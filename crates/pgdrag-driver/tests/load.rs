@@ -246,7 +246,7 @@ fn a_handshake_without_its_answer_is_no_measurement() {
 }
 
 #[test]
-fn a_window_opens_and_ends_when_the_caller_says_who_is_told_the_time() {
+fn the_caller_sets_when_the_window_begins_and_ends() {
     run(async {
         let Some(server) = Server::start("a_window_opens_and_ends").await else { return };
         let job = job(&json!({"handshake": true, "duration_s": 600.0, "budget_s": 600.0}));

@@ -78,7 +78,7 @@ def spread(
     """Return values and rows of each.
 
     Args:
-        form: how the column writes its values: no two of them must be written alike.
+        form: how the column writes its values; different values must have different texts.
         source: values to take, such as those of the key that a foreign key leads to; None: any.
         is_strict: there are no others.
     """

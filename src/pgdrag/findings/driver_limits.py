@@ -131,7 +131,7 @@ def driver_warnings(measured: Measurement) -> tuple[str, ...]:
 
 
 def clock_warnings(measured: Measurement) -> tuple[str, ...]:
-    """Return what the clocks of several generators leave in doubt: a clause, with the remedy."""
+    """Return a clause on generators whose clocks are not known well enough, with what to do about it."""
     interval_s = max((one.duration_s for one in measured.samples), default=math.inf)
     worst = max(measured.generators, key=lambda one: one.clock_uncertainty_s, default=None)
     if worst is None or worst.clock_uncertainty_s <= CLOCK_SHARE * interval_s:

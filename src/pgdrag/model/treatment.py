@@ -112,7 +112,7 @@ class Forecast:
         )
 
     def without(self, trials: int = 1, *, is_brief: bool) -> Forecast:
-        """Return what is left after so many trials."""
+        """Return what is left after `trials` more trials."""
         whole, brief = (0, trials) if is_brief else (trials, 0)
         return Forecast(
             max(0, self.least - whole),

@@ -22,7 +22,7 @@ from pgdrag.findings.plan_flips import (
     find_flips,
 )
 from pgdrag.model.recordings import Plan
-from pgdrag.planning.explaining import GENERIC_SINCE, PlanningSession
+from pgdrag.planning.explaining import PlanningSession
 from pgdrag.planning.plan_twin import PlanTwin, running_plan_twin
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.catalog import load_settings_catalog
@@ -30,6 +30,7 @@ from pgdrag.servers.scratch import Scratch
 from pgdrag.servers.settings import SettingsCatalog
 from pgdrag.twins.ddl import quoted
 from pgdrag.twins.masking import CUT_LIST
+from pgdrag.twins.mending import GENERIC_SINCE
 from pgdrag.twins.model import Statement, Twin
 
 SERVER = "server version"  # what the change of it is called

@@ -20,7 +20,6 @@ from pgdrag.model.recordings import Plan
 from pgdrag.twins.mending import mended_text
 from pgdrag.twins.model import Statement
 
-GENERIC_SINCE = 160000
 TIMEOUT_S = 10.0  # of planning one statement
 _NAME = "pgdrag_statement"
 

@@ -16,13 +16,14 @@ import psycopg
 from pgdrag.data_twin.schema import restore_schema
 from pgdrag.errors import ServerLost
 from pgdrag.planning.btree_height import btree_height
-from pgdrag.planning.explaining import GENERIC_SINCE, PlanningSession
+from pgdrag.planning.explaining import PlanningSession
 from pgdrag.planning.extended_statistics import restore_extended
 from pgdrag.planning.planner_statistics import restore_sizes, restore_statistics
 from pgdrag.planning.relation_files import Layout, WantedFile, resize
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch, storage_errors
+from pgdrag.twins.mending import GENERIC_SINCE
 from pgdrag.twins.model import Relation, Twin
 
 # Nothing may analyse the empty tables; a query locks all partitions that it may read.

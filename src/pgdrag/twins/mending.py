@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+GENERIC_SINCE = 160000  # the server version from which EXPLAIN takes statements with parameters
+
 _TYPED_CONSTANT = re.compile(
     r"\b(interval|date|time|timestamp|timestamptz)\s+(\$\d+)", re.IGNORECASE
 )

@@ -218,7 +218,7 @@ class LoggedTransactions:
         other_transactions, other_s: of shapes that are not listed, and the time that they took.
         cut_transactions: those of which the log has no beginning or no end.
         errors: how many by SQLSTATE; "" where the log does not tell.
-        rate_every_s, rate: transactions begun in each stretch of so many seconds of the window.
+        rate_every_s, rate: transactions begun in each `rate_every_s` seconds of the window.
         notes: what is missing and which setting would help, in sentences.
     """
 

@@ -29,7 +29,7 @@ impl Moment {
         self.0 as f64 / 1e9
     }
 
-    /// The moment so many seconds after the clock began.
+    /// The moment that is `seconds` after the start of the clock.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a cast of a float saturates
     pub fn at_seconds(seconds: f64) -> Self {

@@ -11,9 +11,10 @@ import psycopg
 
 from pgdrag.data_twin.load.conditions import Conditions, conditions
 from pgdrag.data_twin.load.texts import Change, change_of, limits, sendable
+from pgdrag.twins.ddl import quoted
+from pgdrag.twins.mending import GENERIC_SINCE
 from pgdrag.twins.model import Statement, Twin
 
-GENERIC_SINCE = 160000
 NAME = "pgdrag_statement"
 
 _TYPES: LiteralString = """
@@ -131,7 +132,7 @@ def analysed(
         return error.diag.message_primary or type(error).__name__
     change = change_of(text)
     found = conditions(plan)
-    table = _table(connection, ".".join(_quoted(x) for x in change.table)) if change.table else None
+    table = _table(connection, quoted(*change.table)) if change.table else None
     roots = {alias: root for alias, of in found.tables.items() if (root := _root(connection, *of))}
     return Analysed(
         statement.number, text, types, change, table, found, roots, limits(text), statement
@@ -190,13 +191,9 @@ def _table(connection: psycopg.Connection[Any], name: str) -> Table | None:
 
 
 def _root(connection: psycopg.Connection[Any], schema: str, name: str) -> Root | None:
-    qualified = f"{_quoted(schema)}.{_quoted(name)}"
+    qualified = quoted(schema, name)
     row = connection.execute(_ROOT, (qualified, qualified)).fetchone()
     if row is None:
         return None
     schema, name, rows, keys = row
     return Root(schema, name, rows, tuple(tuple(x.split("\n")) for x in keys))
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
