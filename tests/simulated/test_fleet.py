@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -45,10 +45,20 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     yield made
     # Whatever the test did: nothing of any host runs on.
     own = psutil.Process().pid
-    gone = wait_until(
-        lambda: not [x for x in processes_of(str(tmp_path)) if x.pid != own], ENOUGH_S
-    )
-    assert gone, processes_of(str(tmp_path))
+    left: list[psutil.Process] = []
+
+    def none_left() -> bool:
+        left[:] = [x for x in processes_of(str(tmp_path)) if x.pid != own]
+        return not left
+
+    try:
+        assert wait_until(none_left, ENOUGH_S), [
+            x.as_dict(["pid", "ppid", "cmdline"]) for x in left
+        ]
+    finally:
+        for process in left:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 class Leading:
@@ -74,13 +84,21 @@ class Leading:
 
 
 def agents(place: Place) -> list[psutil.Process]:
-    found = processes_of(str(place.directory))
-    return [x for x in found if fleet_runs.AGENT[1] in x.cmdline() and "agent" in x.cmdline()]
+    return _hosts_own(place, "agent")
 
 
 def workers(place: Place) -> list[psutil.Process]:
-    found = processes_of(str(place.directory))
-    return [x for x in found if fleet_runs.AGENT[1] in x.cmdline() and "worker" in x.cmdline()]
+    return _hosts_own(place, "worker")
+
+
+def _hosts_own(place: Place, kind: str) -> list[psutil.Process]:
+    found = []
+    for process in processes_of(str(place.directory)):
+        with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+            argv = process.cmdline()
+            if fleet_runs.AGENT[1] in argv and kind in argv:
+                found.append(process)
+    return found
 
 
 @contextmanager

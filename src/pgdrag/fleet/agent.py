@@ -132,7 +132,8 @@ class Worker:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self._process.pid, number)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), _SOON_S)
+                async with asyncio.timeout(_SOON_S):
+                    await self._process.wait()
                 break
         await self.wait()
 
@@ -142,7 +143,8 @@ class Worker:
         assert self._process.stdin is not None
         self._process.stdin.close()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), _SOON_S)
+            async with asyncio.timeout(_SOON_S):
+                await self._process.wait()
         await self.end()
 
     async def wait(self) -> int:
@@ -229,15 +231,14 @@ class Agent:
 
     async def _session(self) -> None:
         ticket = self.ticket
-        reader, writer = await asyncio.wait_for(
-            asyncio.open_connection(
+        # Not wait_for(): before Python 3.12 it forgets a cancellation that comes when its task has just ended.
+        async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+            reader, writer = await asyncio.open_connection(
                 ticket.address,
                 ticket.port,
                 ssl=ticket.identity.context(is_coordinator=False),
                 server_hostname=COORDINATOR,
-            ),
-            _CONNECT_TIMEOUT_S,
-        )
+            )
         connection = Connection(reader, writer)
         renewing: asyncio.Task[None] | None = None
         try:

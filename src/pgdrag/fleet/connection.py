@@ -106,7 +106,8 @@ class Connection:
         """Close it when all that was said has been sent; the other side may have gone."""
         with suppress(OSError):
             self._writer.close()
-            await asyncio.wait_for(self._writer.wait_closed(), 5)
+            async with asyncio.timeout(5):
+                await self._writer.wait_closed()
 
     def _write(self, is_last: int, channel: int, body: bytes) -> None:
         if self._writer.is_closing():

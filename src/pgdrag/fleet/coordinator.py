@@ -161,7 +161,8 @@ class Coordinator:
                 self._dispatch()
                 self._changed.clear()
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), tick_s)
+                    async with asyncio.timeout(tick_s):
+                        await self._changed.wait()
                 if self._error is not None:
                     raise self._error
         finally:
@@ -268,7 +269,8 @@ class Coordinator:
         connection = Connection(reader, writer)
         name = name_of(writer.get_extra_info("ssl_object"))
         try:
-            hello = from_host(await asyncio.wait_for(connection.receive(), _HELLO_TIMEOUT_S))
+            async with asyncio.timeout(_HELLO_TIMEOUT_S):
+                hello = from_host(await connection.receive())
             host = self._hosts.get(name)
             refusal = self._refusal(host, hello)
             if host is None or refusal:
