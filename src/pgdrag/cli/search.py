@@ -78,6 +78,15 @@ def search(
     clusters: Annotated[
         int, typer.Option(metavar="N", min=3, max=100, help="Fresh clusters that prove the result")
     ] = 10,
+    line_trials: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=100,
+            help="Short trials without each line of the result, to say what it brings; 0: none",
+        ),
+    ] = 4,
     list_space: Annotated[
         bool, typer.Option("--list-space", help="List what may be changed, and what not and why")
     ] = False,
@@ -130,6 +139,7 @@ def search(
         "also": others,
         "max_trials": trials,
         "redeployments": clusters,
+        "line_trials": line_trials,
         "seed": command.seed,
     }
     study = search_study(space, arm, under, parameters, _limits(memory_ceiling, recovery_within))
