@@ -56,6 +56,7 @@ MISTAKES = {
         pgdrag compare old.conf
         pgdrag bisect
         pgdrag compare old.conf new.conf third.conf
+        pgdrag calibrate --fleet lab.toml
         pgdrag compare old.conf new.conf -T 60
         pgdrag compare old.conf new.conf --duration 60
         pgdrag compare old.conf new.conf --clients 8

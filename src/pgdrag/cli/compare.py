@@ -160,6 +160,11 @@ def calibrate(
     from pgdrag.cli.study_command import StudyCommand
     from pgdrag.experiment.questions import calibration, overhead
 
+    if options.fleet is not None:
+        raise UsageError(
+            "a calibration is of one machine: --fleet does not apply to it",
+            hint='Run "pgdrag calibrate" on each host.',
+        )
     command = StudyCommand.open(options)
     (one,), _ = command.arms(arm)
     under = command.conditions([one])
