@@ -9,6 +9,7 @@ from pathlib import Path
 from pgdrag.cli.place import stdout, write_named
 from pgdrag.cli.plain_output import print_document
 from pgdrag.designs.turns import TurnsFinding
+from pgdrag.findings.false_alarms import FalseAlarms, false_alarms
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Findings, InstrumentCost
 from pgdrag.journal import Journal
@@ -17,6 +18,8 @@ from pgdrag.model.run import OVERHEAD
 from pgdrag.report.json import render_json
 from pgdrag.report.terminal import render_terminal
 from pgdrag.servers.scratch import storage_errors
+
+_MOST_SAME = 200  # comparisons of a treatment with itself, to count false alarms
 
 
 def findings_of(run: RunRecord, journal: Journal) -> Findings:
@@ -44,6 +47,11 @@ def findings_of(run: RunRecord, journal: Journal) -> Findings:
             newest = cost
             break
     return replace(find(run), instrument=newest)
+
+
+def alarms_of(run: RunRecord, journal: Journal) -> FalseAlarms | None:
+    """Return what comparisons of a treatment with itself found on a run's machine; None: there are none."""
+    return false_alarms(journal.runs_of_same(run.study.design, run.host, most=_MOST_SAME))
 
 
 def print_findings(findings: Findings, *, json: bool) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from pgdrag.cli.options import Json, RunName
 from pgdrag.cli.plain_output import print_document, print_json
+from pgdrag.errors import UsageError
 
 if TYPE_CHECKING:
     from pgdrag.findings.values import Findings
@@ -81,8 +82,11 @@ def explain(
 def report(
     run: RunName = "last",
     format: Annotated[  # noqa: A002 -- the option's name is --format
-        Literal["html", "markdown", "json", "terminal", "conf"],
-        typer.Option(help="Format of the report; conf: the configuration that a search found"),
+        Literal["html", "markdown", "json", "terminal", "conf", "junit", "comment"],
+        typer.Option(
+            help="Format of the report; conf: the configuration that a search found; junit: XML for a CI server; "
+            "comment: Markdown for a pull request"
+        ),
     ] = "html",
     output: Annotated[
         Path | None,
@@ -91,16 +95,22 @@ def report(
             help="Write to FILE, or - for stdout (default: HTML to $PGDRAG_HOME/reports/RUN.html, others to stdout)",
         ),
     ] = None,
+    link: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Address of the whole report, for --format comment"),
+    ] = None,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of --format json instead")
     ] = False,
 ) -> None:
     """Write the report of a run again, in any format."""
-    from pgdrag.cli.findings import write_report
+    from pgdrag.cli.findings import alarms_of, write_report
     from pgdrag.cli.found_conf import found_conf
-    from pgdrag.cli.place import refuse_unwritable, report_path
+    from pgdrag.cli.place import open_journal, refuse_unwritable, report_path
+    from pgdrag.report.comment import render_comment
     from pgdrag.report.html import render_html
     from pgdrag.report.json import render_json
+    from pgdrag.report.junit import render_junit
     from pgdrag.report.markdown import render_markdown
     from pgdrag.report.schema import report_schema
     from pgdrag.report.terminal import terminal_text
@@ -108,15 +118,28 @@ def report(
     if schema:
         print_json(report_schema())
         return
+    if link is not None and format != "comment":
+        raise UsageError("--link has no meaning without --format comment")
+    if link is not None and not link.startswith(("https://", "http://")):
+        raise UsageError(
+            f'--link "{link}" is no address', hint="It starts with https:// or http://."
+        )
     to_stdout = output is None or str(output) == "-"
     refuse_unwritable(None if to_stdout else output)
     findings = _findings(run)
+
+    def as_comment(findings: Findings) -> str:
+        alarms = alarms_of(findings.run, open_journal())
+        return render_comment(findings, alarms=alarms, link=link or "")
+
     render = {
         "html": render_html,
         "markdown": render_markdown,
         "json": render_json,
         "terminal": terminal_text,
         "conf": found_conf,
+        "junit": render_junit,
+        "comment": as_comment,
     }[format]
     if output is None and format == "html":
         output = report_path(findings.run.run_id)

@@ -183,6 +183,16 @@ class DesignFinding:
         """Whether the study passed, where it was asked to decide; the command's exit status says so."""
         return None
 
+    @property
+    def bound(self) -> str:
+        """What `decision` decides on, in words that stand alone; "" where it was not asked to."""
+        return ""
+
+    @property
+    def significance(self) -> str:
+        """How sure the answer is, in a sentence; "" where its treatments' intervals say it all."""
+        return ""
+
     def comparison(self, rung: str) -> Comparison | None:
         """Return how a rung compares with the baseline, where the design knows better than its trials alone."""
         return None

@@ -464,6 +464,23 @@ class Journal:
         """Return the runs of an experiment, newest first."""
         return (self.run(x.run_id) for x in self.summaries() if x.experiment == experiment)
 
+    def runs_of_same(self, design: str, host: Host, *, most: int) -> Iterator[RunRecord]:
+        """Return the newest runs of a machine that compared a treatment with itself, newest first.
+
+        Only those that are done, by a design, and without recordings; at most so many.
+        """
+        rows = self._rows(
+            """
+            SELECT run_id FROM run
+             WHERE status = 'done' AND host = ? AND json_extract(study, '$.design') = ?
+               AND json_extract(study, '$.rungs[0].treatment.levels')
+                   = json_extract(study, '$.rungs[1].treatment.levels')
+             ORDER BY started_unix_s DESC LIMIT ?
+            """,
+            (_written(Host, host), design, most),
+        )
+        return (self.run(run_id, has_recordings=False) for (run_id,) in rows)
+
     def find(self, text: str) -> str:
         """Return the id of the run that `text` names: an id, its unambiguous start, or "last".
 

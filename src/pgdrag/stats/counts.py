@@ -201,3 +201,17 @@ def detectable_ratio(before: int, exposure: float, confidence: float) -> float:
     is_seen = log_r >= quantiles * np.sqrt(1 / before + 1 / after)
     # Where the normal approximation sees nothing, no commit at all would have been significant.
     return math.exp(log_r[is_seen.argmax() if is_seen.any() else -1])
+
+
+def exact_share(count: int, tries: int, confidence: float = 0.95) -> Interval:
+    """Estimate a probability from how often something happened in so many tries, one or more.
+
+    Source: Clopper and Pearson 1934.
+    """
+    assert 0 <= count <= tries, f"{count} of {tries}"
+    tail = (1 - confidence) / 2
+    low = float(scipy.special.betaincinv(count, tries - count + 1, tail)) if count else 0.0
+    high = 1.0
+    if count < tries:
+        high = float(scipy.special.betaincinv(count + 1, tries - count, 1 - tail))
+    return Interval(low, count / tries, high, confidence, "exact binomial")

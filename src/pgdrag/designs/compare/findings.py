@@ -17,12 +17,14 @@ from typing import ClassVar
 
 from pgdrag.designs._moves import MoveFinding, Quantities, move_findings
 from pgdrag.designs.compare.rules import End, Interim, NoiseFloor, Pair
+from pgdrag.english import as_sentence, counted
 from pgdrag.findings.driver_limits import cpu_us_per_transaction
 from pgdrag.findings.quantities import quantities as amounts
 from pgdrag.findings.values import Comparison, DesignFinding, Gate, Interval, Verdict
 from pgdrag.model import Outcome, Result
 from pgdrag.stats.multiple_testing import holm
 from pgdrag.stats.paired import ORDER_PAIRS, PairedLogs, interval, t_p_value
+from pgdrag.units import format_ratio
 
 _SERVER_CPU = "server_cpu_s_per_transaction"  # as the collector `cpu` names it
 _PERCENTILES = (("p50", 0.50), ("p95", 0.95), ("p99", 0.99))
@@ -193,6 +195,25 @@ class CompareFinding(DesignFinding):
     def decision(self) -> Gate | None:
         """The gate that `fail_if_slower` asked for."""
         return self.gate
+
+    @property
+    def bound(self) -> str:
+        """The limit that `fail_if_slower` set, as what passes."""
+        if self.margin is None:
+            return ""
+        return f"{self.treatment} is at most {self.margin * 100:.3g} % slower than {self.reference}"
+
+    @property
+    def significance(self) -> str:
+        """The p-value with its pairs, and what they can detect."""
+        parts = []
+        if self.p is not None:
+            interims = len(self.interims)
+            last = f", the last of {interims} interim analyses" if interims > 1 else ""
+            parts.append(f"p = {max(self.p, 1e-9):.2g} ({counted(len(self.pairs), 'pair')}{last})")
+        if math.isfinite(self.detectable):
+            parts.append(f"{format_ratio(self.detectable)} or more is detected four times in five")
+        return as_sentence("; ".join(parts)) if parts else ""
 
     def comparison(self, rung: str) -> Comparison | None:
         """Return the verdict with its interval."""
