@@ -18,7 +18,7 @@ from pgdrag.errors import ServerLost, UsageError
 from pgdrag.host.process_alive import wait_until
 from pgdrag.live.server import APPLICATION_NAME, ExistingServer
 from pgdrag.live.window import Gap, LiveObserver, observe_window
-from pgdrag.model.live import Blocker, LiveWindow, TableUse
+from pgdrag.model.live import Blocker, CopyOut, LiveWindow, TableUse
 from pgdrag.servers.cluster import Cluster
 
 SHORT_S = 0.7
@@ -92,6 +92,24 @@ def test_a_window_names_tables_and_who_blocks(running: Callable[..., Cluster]) -
     assert table.table == "public.things"
     assert table.seq_scans > 10
     assert table.has_statistics is False
+
+
+@pytest.mark.parametrize(
+    ("copied", "table"), [("public.copied", "public.copied"), ("(SELECT id + 1 FROM copied)", "")]
+)
+def test_a_window_tells_who_copies_a_table_out(
+    running: Callable[..., Cluster], copied: str, table: str
+) -> None:
+    cluster = running()
+    with cluster.connect() as client:
+        client.execute("CREATE TABLE public.copied AS SELECT generate_series(1, 500000) AS id")
+        with busy(cluster, f"COPY {copied} TO '/dev/null'"):
+            found = observe_window(reached(cluster), 2.2)
+        client.execute("DROP TABLE public.copied")
+    [one] = found.recordings.of(CopyOut)
+    assert one.table == table
+    assert 0 < one.time_s <= found.length_s
+    assert one.rows_per_s > 10_000
 
 
 def test_a_chain_of_locks_and_a_long_queue_lead_to_who_holds_them_all_up(

@@ -11,7 +11,7 @@ import pytest
 from pgdrag.findings.doctor import all_symptoms, diagnose
 from pgdrag.findings.doctor.words import doctor_json, doctor_lines, table_of_symptoms
 from pgdrag.model import Observation, Recordings
-from pgdrag.model.live import Blocker, LiveWindow, ServerSetting, StatementTime, TableUse
+from pgdrag.model.live import Blocker, CopyOut, LiveWindow, ServerSetting, TableUse
 from pgdrag.model.recordings import Recording, WaitTime
 
 LENGTH_S = 10.0
@@ -90,16 +90,26 @@ def test_a_single_deadlock_in_a_short_window_may_be_chance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("copied", "times_as_many_rows", "found"),
     [
-        ("COPY shop.orders TO STDOUT", []),
-        ("SELECT id FROM shop.orders WHERE note = $1", ["missing-index"]),
-        ("COPY another TO STDOUT", ["missing-index"]),
+        ("shop.orders", 1, []),
+        ("", 1, []),  # of a query
+        ("another", 1, ["missing-index"]),
+        ("shop.orders", 4, ["missing-index"]),  # COPY has sent a part of them
     ],
 )
-def test_a_table_that_is_copied_lacks_no_index(query: str, found: list[str]) -> None:
-    scanned = replace(SCANNED, table="shop.orders")
-    assert names(window(recordings=[scanned, StatementTime(1, query, 9.0, {"": 9.0})])) == found
+def test_a_table_lacks_no_index_for_rows_that_are_copied(
+    copied: str, times_as_many_rows: int, found: list[str]
+) -> None:
+    rows = times_as_many_rows * SCANNED.seq_rows
+    scanned = replace(SCANNED, table="shop.orders", seq_rows=rows)
+    assert names(window(recordings=[scanned, CopyOut(copied, 9.0, 2e6)])) == found
+
+
+def test_a_table_that_is_copied_hides_none_that_lacks_an_index() -> None:
+    copied = replace(SCANNED, table="shop.orders", seq_rows=2 * SCANNED.seq_rows)
+    [one] = diagnose(window(recordings=[copied, SCANNED, CopyOut("shop.orders", 9.0, 4e6)])).found
+    assert one.headline.startswith("table public.items ")
 
 
 def test_a_server_on_which_nothing_happens_has_nothing() -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, LiteralString
 from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window, attempt, known
 from pgdrag.collectors._metric import NO_READING
 from pgdrag.collectors.counters import require_track_counts
-from pgdrag.model.live import TableUse
+from pgdrag.model.live import CopyOut, TableUse
 from pgdrag.model.recordings import Recordings
 
 MOST_TABLES = 30
@@ -32,10 +32,19 @@ SELECT pg_class.oid, reltuples::float8 AS estimated_rows,
        (SELECT count(*) FROM pg_index WHERE indrelid = pg_class.oid)::int AS indexes
   FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE pg_class.oid = ANY (%s)
 """
+# A query that has few rows to copy does not want all that it reads: it is no copy of a table.
+_COPIES: LiteralString = """
+SELECT CASE relid WHEN 0 THEN '' ELSE quote_ident(nspname) || '.' || quote_ident(relname) END AS table,
+       count(*), max(tuples_processed / greatest(extract(epoch FROM clock_timestamp() - query_start), 0.001))::float8
+  FROM pg_stat_progress_copy AS c CROSS JOIN LATERAL pg_stat_get_activity(c.pid) LEFT JOIN pg_class ON pg_class.oid = relid
+  LEFT JOIN pg_namespace ON pg_namespace.oid = relnamespace
+ WHERE command = 'COPY TO' AND tuples_processed >= 1000 AND c.datname = current_database()
+ GROUP BY 1
+"""
 
 
 class LiveTables(Collector):
-    """Scans, changes and state of the tables of the database that it was reached in."""
+    """Scans, changes and state of the tables of the database that it was reached in, and who copies them out."""
 
     name: ClassVar[str] = "live_tables"
     summary: ClassVar[str] = "scans, changes and statistics of each table"
@@ -50,13 +59,27 @@ class LiveTables(Collector):
         self._before: Mapping[int, Mapping[str, Any]] | Unseen = NO_READING
         self._uses: list[TableUse] | Unseen = NO_READING
         self._sums: dict[str, float] = {}
+        self._copies: dict[
+            str, tuple[int, float]
+        ] = {}  # sessions seen, and how many rows each sent a second
+        self._looks = 0
 
     def before(self, observer: Observer) -> None:
         """Read the counters."""
         self._before = attempt(lambda: _tables(observer))
 
+    def sample(self, observer: Observer) -> None:
+        """See who copies tables out just now."""
+        found = attempt(lambda: observer.query(_COPIES))
+        if not isinstance(found, Unseen):
+            self._looks += 1
+            for table, sessions, rows_per_s in found:
+                seen, most = self._copies.get(table, (0, 0.0))
+                self._copies[table] = seen + sessions, max(most, rows_per_s)
+
     def after(self, observer: Observer) -> None:
         """Read them again, and the state of those that were used most."""
+        self.sample(observer)
         self._uses = attempt(lambda: self._read(observer))
 
     def _read(self, observer: Observer) -> list[TableUse]:
@@ -94,7 +117,11 @@ class LiveTables(Collector):
     def recordings(self, window: Window) -> Recordings:
         if isinstance(self._uses, Unseen):
             return Recordings(missing={self.name: self._uses.reason})
-        return Recordings(self._uses)
+        step_s = window.length_s / max(self._looks, 1)
+        copies = [
+            CopyOut(table, seen * step_s, most) for table, (seen, most) in self._copies.items()
+        ]
+        return Recordings((*self._uses, *copies))
 
 
 def _tables(observer: Observer) -> dict[int, dict[str, Any]]:

@@ -146,6 +146,22 @@ class TableUse(Recording):
 
 
 @dataclass(frozen=True)
+class CopyOut(Recording):
+    """Sessions that copied rows out (COPY … TO), by samples of pg_stat_progress_copy.
+
+    Attributes:
+        table: with its schema; "" of a query.
+        time_s: of all sessions together, over the window.
+        rows_per_s: that one sent since its statement began, at most.
+    """
+
+    key: ClassVar[str] = "copies_out"
+    table: str
+    time_s: float
+    rows_per_s: float
+
+
+@dataclass(frozen=True)
 class ServerSetting(Recording):
     """A setting as new sessions of the server's have it.
 

@@ -6,54 +6,52 @@ from collections.abc import Sequence
 
 from pgdrag.english import percent_words
 from pgdrag.findings.doctor import Reading, Sights, Symptom
-from pgdrag.model.live import StatementTime, TableUse
+from pgdrag.model.live import CopyOut, StatementTime, TableUse
 from pgdrag.units import format_bytes
 
 # A session filters about ten million narrow rows a second: so long is at least what a scan took.
 _S_PER_ROW = 1e-7
+_COPY_MARGIN = 1.2  # samples see no COPY at its very end, when it has sent most
 _FEW_ROWS = 5_000  # of a table that is read whole anyway, in some 30 to 100 pages
 _MANY_ROWS = 1_000
 _HEAVY_BYTES_PER_S = 50e6
 _TEMP_BYTES_PER_S = 250e6  # written and read again
 
 
-def scanned_most(sights: Sights) -> TableUse | None:
-    """Return the table of which sequential scans read most rows, if it is not a small one."""
-    tables = [
-        x
+def _scanned_most(sights: Sights) -> tuple[TableUse, float] | None:
+    """Return the table of which sequential scans read most rows, if it is not a small one, and how many.
+
+    Without those that COPY sends, since these are wanted. Of which table it copies a query, nobody tells.
+    """
+    copied = {
+        x.table: _COPY_MARGIN * x.time_s * x.rows_per_s
+        for x in sights.all_of(CopyOut, "live_tables")
+    }
+    rows = {
+        x: max(x.seq_rows - copied.get(x.table, 0.0) - copied.get("", 0.0), 0.0)
         for x in sights.all_of(TableUse, "live_tables")
         if x.seq_scans and x.seq_rows / x.seq_scans >= _FEW_ROWS
-    ]
-    return max(tables, key=lambda one: one.seq_rows, default=None)
-
-
-def _most_expensive(sights: Sights) -> StatementTime | None:
-    named = [x for x in sights.all_of(StatementTime, "waits") if x.query and x.at_work_s]
-    return max(named, key=lambda one: one.at_work_s, default=None)
+    }
+    return max(rows.items(), key=lambda each: each[1], default=None)
 
 
 def top_statement(sights: Sights) -> str:
     """Return words on the statement that took most of sessions' time at work; "" where nobody tells."""
-    top = _most_expensive(sights)
-    if top is None:
+    named = [x for x in sights.all_of(StatementTime, "waits") if x.query and x.at_work_s]
+    if not named:
         return ""
+    top = max(named, key=lambda one: one.at_work_s)
     text = " ".join(top.query.split())
     shown = text if len(text) <= 100 else f"{text[:99]}…"
     return f"Most expensive statement: {shown} ({percent_words(sights.time.share(top.at_work_s))})."
 
 
-def _is_copied(table: TableUse, sights: Sights) -> bool:
-    """Tell whether it is COPY that reads a table: all of its rows are wanted."""
-    top = _most_expensive(sights)
-    words = top.query.lower().split() if top is not None else []
-    return words[:1] == ["copy"] and table.table.lower().rpartition(".")[2] in " ".join(words)
-
-
 def _scans(sights: Sights) -> Reading | None:
-    table = scanned_most(sights)
-    if table is None or _is_copied(table, sights):
+    scanned = _scanned_most(sights)
+    if scanned is None:
         return None
-    lost_s = table.seq_rows * _S_PER_ROW
+    table, rows = scanned
+    lost_s = rows * _S_PER_ROW
     return {
         "per_s": table.seq_scans / sights.length_s,
         "rows": table.seq_rows / table.seq_scans,
@@ -73,7 +71,8 @@ MISSING_INDEX = Symptom(
     _scans,
     {"per_s": 1.0, "share": 0.1, "sessions": 0.05},
     why="A statement that scans a table of 5,000 rows or more every second usually needs only a few of them. The "
-    "share of time assumes ten million rows per second, the most that one session can read.",
+    "share of time assumes ten million rows per second, the most that one session can read. Rows that COPY sends are "
+    "not counted.",
     says="table {table} is scanned sequentially {per_s} times a second, at least {share:.0%} of sessions' time",
     evidence="{rows:,.0f} rows per sequential scan, {index_scans:,.0f} index scans (pg_stat_user_tables). {statement}",
     step="EXPLAIN the most frequent statements on {table}: they probably need an index on the columns of their "
