@@ -26,6 +26,7 @@ from pgdrag.findings.expecto.published import (
 )
 from pgdrag.findings.find import find
 from pgdrag.findings.spent_time import PLACES
+from pgdrag.model import OPERATIONAL_SPEED, Claim, Rung
 from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import Recordings, Series, StatementUse
 from pgdrag.report.markdown import render_markdown
@@ -283,12 +284,18 @@ def test_the_interval_contains_r_and_r_is_symmetric(seed: int, n: int) -> None:
     assert (found.p <= 0.05) == (found.low > 0 or found.high < 0)
 
 
-def text_of(*series: Series, rates: tuple[int, ...]) -> str:
+def of_speed(name: str) -> Rung:
+    """A rung of which pg_expecto's operational speed was published."""
+    return replace(rung(name), claim=Claim(of=OPERATIONAL_SPEED))
+
+
+def text_of(*series: Series, rates: tuple[int, ...], published: bool = True) -> str:
     """The report of one rung whose trial had these waits."""
     one = result("A0", sum(rates))
     assert one.measurement is not None
     window = replace(one.measurement, samples=seconds(*rates), elapsed_s=float(len(rates)))
-    run = run_of([rung("A0")], [replace(one, measurement=window, recordings=Recordings(series))])
+    rungs = [of_speed("A0") if published else rung("A0")]
+    run = run_of(rungs, [replace(one, measurement=window, recordings=Recordings(series))])
     return render_markdown(find(run)).partition("The view of pg_expecto")[2]
 
 
@@ -311,6 +318,14 @@ def test_a_report_without_waits_over_time_has_no_section() -> None:
     assert text_of(rates=(100,) * 60) == ""
 
 
+def test_wait_types_are_for_studies_that_publish_operational_speed() -> None:
+    series, rates = waiting("IO", *[1.0, 2.0] * 30), (1000,) * 60
+    assert "Wait types on A0" in text_of(series, rates=rates)
+    text = text_of(series, rates=rates, published=False)
+    assert "Wait types on A0" not in text
+    assert "The JSON report has each wait type." in text
+
+
 def test_the_time_a_change_added_is_shown_beside_the_waits_of_that_type() -> None:
     spent = {"A0": (0.006, 0.002), "A1": (0.006, 0.012)}
     results = []
@@ -320,7 +335,7 @@ def test_the_time_a_change_added_is_shown_beside_the_waits_of_that_type() -> Non
         one = result(name, 60_000 if at == 0 else 6_000, evidence=evidence, number=at + 1)
         waits = Recordings((waiting("IO", *[1.0, 2.0] * 30),))
         results.append(replace(one, recordings=waits))
-    text = render_markdown(find(run_of([rung("A0"), rung("A1")], results)))
+    text = render_markdown(find(run_of([of_speed("A0"), of_speed("A1")], results)))
     shown = text.partition("Wait types on A1")[2]
     assert "| **IO** (1.5 sessions) | 100 % | – | – | – | – | – | 100 % |" in shown
     assert "-90.0 % (against A0; no interval)" in text

@@ -23,7 +23,6 @@ from pgdrag.report import document
 from pgdrag.report.cells import NOTHING
 from pgdrag.report.document import Cell, KeyValues, Note, Paragraph, Table, Tone, header
 from pgdrag.report.sections import Section, found_of
-from pgdrag.report.sections.answer import rung_warnings
 from pgdrag.stats.rates import DRIFT_MATTERS, rate_interval
 from pgdrag.units import format_duration, format_number, format_rate
 
@@ -139,8 +138,8 @@ class WindowSection(Section):
         return isinstance(found, WindowFinding) and found.committed_per_s is not None
 
     def blocks(self, findings: Findings) -> Sequence[document.Block]:
-        """Return the load, what was counted, and warnings."""
-        return (*_blocks(findings), *rung_warnings(findings))
+        """Return the load and what was counted."""
+        return tuple(_blocks(findings))
 
     def brief(self, findings: Findings) -> Sequence[document.Block]:
         """Return the same and notes; the evidence section prints the warnings."""

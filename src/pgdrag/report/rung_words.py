@@ -42,16 +42,7 @@ def change_sentence(rung: TreatmentFinding, *, has_size: bool = True) -> str:
     if step is None:
         return "No comparison: nothing before it has a number, or nothing was committed."
     size = step.slowdown
-    parts = []
-    if not has_size:
-        pass
-    elif step.verdict is Verdict.FASTER:
-        parts.append(f"A speedup: {slowdown_words(size)}.")
-    elif step.verdict is not Verdict.SLOWER:
-        change = "No change" if step.verdict is Verdict.EQUIVALENT else "No significant change"
-        parts.append(
-            f"{change}: {slowdown_words(size)}. {capital(detectable_words(step.detectable))}."
-        )
+    parts = [words] if has_size and (words := size_sentence(rung)) else []
     if rung.outcome is Outcome.INERT:
         parts.append(f"Inert: nothing effective changed from {rung.previous}.")
     slowdown = max(size.center if math.isfinite(size.center) else size.low, 1.0)
@@ -63,6 +54,18 @@ def change_sentence(rung: TreatmentFinding, *, has_size: bool = True) -> str:
     if decay is not None and decay.direction == "falling" and step.verdict is not Verdict.SLOWER:
         parts.append(f"But {drift_sentence(decay)}.")
     return " ".join(parts)
+
+
+def size_sentence(rung: TreatmentFinding) -> str:
+    """Say by how much the rung changed throughput unless it is slower: "" then, and without a comparison."""
+    step = rung.to_previous
+    if step is None or step.verdict is Verdict.SLOWER:
+        return ""
+    words = slowdown_words(step.slowdown)
+    if step.verdict is Verdict.FASTER:
+        return f"A speedup: {words}."
+    change = "No change" if step.verdict is Verdict.EQUIVALENT else "No significant change"
+    return f"{change}: {words}. {capital(detectable_words(step.detectable))}."
 
 
 def cause_sentence(rung: TreatmentFinding) -> str:

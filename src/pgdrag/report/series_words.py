@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pgdrag.english import counted
 from pgdrag.model.recordings import SeriesUnit
 from pgdrag.report.document import Panel
 from pgdrag.units import format_bytes, format_duration, format_number, format_rate
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _WIDTH = 40
+_MOST_PANELS = 4
 
 
 def value_words(value: float, unit: SeriesUnit) -> str:
@@ -51,9 +53,12 @@ def spark(values: Sequence[float | None], *, highest: float | None = None) -> st
 
 
 def panels_text(panels: tuple[Panel, ...]) -> str:
-    """Return each line in characters with its lowest and highest value; the lines of one panel have one scale."""
+    """Return each line of the first panels in characters, with its lowest and highest value.
+
+    The lines of one panel have one scale.
+    """
     lines = []
-    for panel in panels:
+    for panel in panels[:_MOST_PANELS]:
         known = [_known(trace.values) for trace in panel.traces]
         top = max((max(values, default=0.0) for values in known), default=0.0)
         lines.append(panel.title)
@@ -62,6 +67,8 @@ def panels_text(panels: tuple[Panel, ...]) -> str:
             ends = (value_words(end(values), panel.unit) for end in (min, max)) if values else ()
             span = " to ".join(dict.fromkeys(ends)) or "no value"
             lines.append(f"  {trace.label:{width}}  {spark(trace.values, highest=top)}  {span}")
+    if (rest := len(panels) - _MOST_PANELS) > 0:
+        lines.append(f"({counted(rest, 'more panel')}: in the HTML report, and as numbers in JSON)")
     if any(len(trace.times_s) > _WIDTH for panel in panels for trace in panel.traces):
         lines.append("(each character: the mean of its part of the window)")
     return "\n".join(lines)

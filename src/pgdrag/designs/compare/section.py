@@ -27,7 +27,6 @@ from pgdrag.report.document import (
 )
 from pgdrag.report.rows_chart import Row, rows_figure
 from pgdrag.report.sections import Section, found_of
-from pgdrag.report.sections.answer import rung_warnings
 from pgdrag.stats.paired import ORDER_PAIRS
 from pgdrag.units import format_duration, format_number, format_rate, format_ratio
 
@@ -71,10 +70,7 @@ class CompareSection(Section):
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         """Return the picture, the numbers, what else differs, each interim analysis and each pair."""
-        return (
-            *comparison_blocks(found_of(findings, CompareFinding)),
-            *rung_warnings(findings),
-        )
+        return comparison_blocks(found_of(findings, CompareFinding))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return the picture in characters, the numbers, and the quantities that differ."""

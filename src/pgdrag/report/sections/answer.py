@@ -1,4 +1,4 @@
-"""The answer in a sentence, what was published, and the warnings."""
+"""The verdict in a sentence, what was published, and the warnings."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from pgdrag.findings.claims import ClaimsFinding
 from pgdrag.findings.decay.findings import share_words
 from pgdrag.findings.every_claim import counted_answers, every_claim, numbers_of
 from pgdrag.findings.series_claims import OrderingFinding, SeriesClaimFinding
-from pgdrag.findings.values import Answer, ClaimFinding, Findings, Interval, TreatmentFinding
+from pgdrag.findings.values import Answer, Findings, Interval, TreatmentFinding
 from pgdrag.findings.wording import slowdown_words
 from pgdrag.report.cells import NOTHING, answer_tone, answer_words
-from pgdrag.report.document import Block, Cell, Items, Note, Paragraph, Tone, table_of
+from pgdrag.report.document import Block, Cell, Details, Items, Note, Paragraph, Tone, table_of
 from pgdrag.report.sections import Section
 from pgdrag.report.story import noise_words
 from pgdrag.units import format_duration, format_number
 
 _MOST_AT_END = 2  # warnings
+_MOST_SHOWN = 3  # of them in the report; the others are folded
 
 
 class AnswerSection(Section):
-    """The headline, the claim beside it, the noise floor and the warnings."""
+    """The headline, the noise floor, and the claim beside it."""
 
     name = "answer"
-    summary = "the headline, the claim beside it, the noise floor and the warnings"
-    title = "Answer"
+    summary = "the headline, the noise floor and the published claim"
+    title = "Verdict"
     order = 10
     is_folded = False
 
@@ -37,14 +38,13 @@ class AnswerSection(Section):
         return True
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the answer, the claim and the warnings."""
+        """Return the answer and the claim."""
         given = findings.run.study.source
         source = Cell(given.words, url=given.url) if given.words else None
         return (
             *self.brief(findings),
             *_claim_note(findings, source),
             *_series_note(findings, source),
-            *note("Warnings about this run", [*map(as_sentence, findings.warnings)]),
         )
 
     def brief(self, findings: Findings) -> Sequence[Block]:
@@ -64,8 +64,31 @@ class AnswerSection(Section):
         return (answer, Items(tuple(shown))) if shown else (answer,)
 
 
+class WarningsSection(Section):
+    """What may be wrong with the numbers above, the most important first."""
+
+    name = "warnings"
+    summary = "what may be wrong with the numbers"
+    title = "Warnings"
+    order = 31
+    is_folded = False
+
+    def applies(self, findings: Findings) -> bool:
+        """There are warnings."""
+        return bool(every_warning(findings))
+
+    def blocks(self, findings: Findings) -> Sequence[Block]:
+        """Return the first warnings, and the others folded."""
+        texts = every_warning(findings)
+        shown, more = texts[:_MOST_SHOWN], texts[_MOST_SHOWN:]
+        if len(more) == 1:
+            shown, more = texts, []
+        folded = [Details(counted(len(more), "more warning"), (Items(tuple(more)),))]
+        return (Items(tuple(shown)), *(folded if more else []))
+
+
 def _claim_note(findings: Findings, source: Cell | None) -> list[Block]:
-    """Answer the headline, or what was claimed of all rungs together, and count all other answers."""
+    """Answer the headline, or else what was claimed of all rungs together, and count all answers."""
     stated, found = findings.get(StatedClaims), findings.by_rung(ClaimsFinding)
     totals = [(name, one.total) for name, one in found.items() if one.total]
     if not totals and stated is None:
@@ -80,30 +103,24 @@ def _claim_note(findings: Findings, source: Cell | None) -> list[Block]:
     if totals and (findings.is_cumulative or len(totals) == 1):
         # One with a number here goes before.
         rung, total = ([x for x in totals if x[1].found is not None] or totals)[-1]
-        texts += _total_words(f"Up to {rung}" if findings.is_cumulative else rung, total)
+        if not answers:
+            texts.append(f"{f'Up to {rung}' if findings.is_cumulative else rung}: {total.why}.")
+        if total.in_kind is not None:
+            texts.append(
+                f"By operational speed as pg_expecto defines it (trailing medians of calls and rows, or else of "
+                f"commits): {slowdown_words(total.in_kind)}."
+            )
         answers.append(total.answer)
-    steps = Counter(one.step.answer for one in found.values() if one.step)
-    if steps and findings.is_cumulative:
-        texts.append(f"Of {counted(steps.total(), 'published step')}: {numbers_of(steps)}.")
-    if stated is not None:
-        texts.append(as_sentence(counted_answers(every_claim(findings))))
+    claims = every_claim(findings)
+    if len(claims) > len(answers):
+        texts.append(as_sentence(counted_answers(claims)))
     texts += findings.found.claim_notes() if findings.found is not None else ()
     texts += filter(None, [findings.run.study.source.limits])
     if answers:
         title = f"Published claim: {answer_words(answers[0])}"
         return [Note(title, tuple(texts), answer_tone(answers[0]), source)]
-    counts = Counter(one.answer for one in every_claim(findings))
+    counts = Counter(one.answer for one in claims)
     return [Note(f"Published claims: {numbers_of(counts)}", tuple(texts), Tone.MUTED, source)]
-
-
-def _total_words(subject: str, total: ClaimFinding) -> list[str]:
-    texts = [f"{subject}: {total.why}."]
-    if total.in_kind is not None:
-        texts.append(
-            f"By operational speed as pg_expecto defines it (trailing medians of calls and rows, or else of commits): "
-            f"{slowdown_words(total.in_kind)}."
-        )
-    return texts
 
 
 def _series_note(findings: Findings, source: Cell | None) -> list[Block]:
@@ -180,12 +197,6 @@ def ordering_words(found: OrderingFinding) -> str:
 
 # A number that stands for itself: not the 40 of SQLSTATE 40P01, nor the 1 of rung A1.
 _NUMBER = re.compile(r"(?<![\w.,])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
-
-
-def rung_warnings(findings: Findings) -> tuple[Note, ...]:
-    """Return the warnings about single rungs and their intervals, similar ones on one line."""
-    whom = "" if findings.has_rungs else "single "
-    return note(f"Warnings about {whom}{findings.noun}s", _of_rungs(findings))
 
 
 def every_warning(findings: Findings) -> list[str]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
-from pgdrag.english import as_sentence, capital, counted, in_sentence, listed, percent_words
-from pgdrag.findings.claims import ClaimsFinding
+from pgdrag.english import as_sentence, capital, counted, percent_words
 from pgdrag.findings.levels import LevelsFinding
-from pgdrag.findings.mechanisms.analysis import MechanismsFinding
 from pgdrag.findings.movement import Movement, Movements
 from pgdrag.findings.plausibility import implausible
 from pgdrag.findings.spent_time import SessionTime
-from pgdrag.findings.values import Findings, TreatmentFinding, Verdict
+from pgdrag.findings.values import Findings, TreatmentFinding
 from pgdrag.findings.wording import slowdown_words, value_words
 from pgdrag.model import Observation
-from pgdrag.report.cells import answer_words
 from pgdrag.report.document import (
     NOTHING,
     Block,
@@ -31,35 +29,34 @@ from pgdrag.report.document import (
 from pgdrag.report.rung_words import (
     cause_sentence,
     change_sentence,
-    mechanisms_sentence,
     plan_sentence,
-    time_sentence,
+    size_sentence,
 )
 from pgdrag.report.sections import Section
 from pgdrag.units import format_duration
 
 # Of all rungs together: what moved least is left to the table of all observations.
-_MOST_MOVES = 120
-_LEAST_MOVES = 6  # of each rung, however many there are
+_MOST_MOVES = 45
+_LEAST_MOVES = 4  # of each rung, however many there are
+_MOST_ROWS = 24  # of all observations
 _HARDLY_ANY = 0.005  # of a transaction's time: such parts have no row
 _ARROWS = {"up": "▲", "down": "▼", "unmoved": ""}
 
 
 class EvidenceSection(Section):
-    """A paragraph for each rung, and the table of all observations."""
+    """A sentence or two for each rung, and the tables behind them."""
 
     name = "evidence"
-    summary = "a paragraph for each treatment, and the table of all observations"
+    summary = "a sentence or two for each treatment, and the tables behind them"
     title = "Why"
     order = 40
     is_folded = False
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the rungs one by one, then all observations side by side."""
+        """Return the rungs one by one, then their time and all observations side by side."""
         most = max(_MOST_MOVES // len(findings.rungs), _LEAST_MOVES)
-        total = "Up to this rung" if findings.is_cumulative else "Against the baseline"
-        each = [block for rung in findings.rungs for block in _rung_blocks(rung, most, total)]
-        return (*each, *_observations(findings))
+        each = [block for rung in findings.rungs for block in _rung_blocks(rung, most)]
+        return (*each, *_spent(findings), *_observations(findings))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return what moved, why and which plans changed, rung by rung."""
@@ -75,41 +72,27 @@ class EvidenceSection(Section):
         return blocks
 
 
-def _rung_blocks(rung: TreatmentFinding, most_moves: int, total: str) -> list[Block]:
-    body: list[Block] = []
-    if rung.rung.mechanism:
-        body.append(Paragraph(f"Claimed: {rung.rung.mechanism}", Tone.MUTED))
-    if rung.rung.claim.text:
-        body.append(Paragraph(f"Published: {as_sentence(rung.rung.claim.text)}", Tone.MUTED))
-    texts = (
-        mechanisms_sentence(rung.get(MechanismsFinding)),
-        change_sentence(rung),
-        time_sentence(rung),
-    )
-    body += [Paragraph(text) for text in texts if text]
+def _rung_blocks(rung: TreatmentFinding, most_moves: int) -> list[Block]:
+    """Return why a rung is slower, in a sentence or two; what changed is folded."""
+    change, cause = change_sentence(rung), cause_sentence(rung)
+    # What changed is the reason where nothing says where the time went.
+    texts = (size_sentence(rung), cause) if cause else (change,)
+    body: list[Block] = [Paragraph(text) for text in texts if text]
     if remarks := _remarks(rung):
         body.append(Items(tuple(remarks)))
-    if spent := rung.get(SessionTime):
-        body.append(Details("Where a transaction's time went", tuple(_spent(rung, spent))))
+    folded: list[Block] = []
+    if rung.rung.mechanism:
+        folded.append(Paragraph(f"Claimed: {rung.rung.mechanism}", Tone.MUTED))
+    if change not in texts:
+        folded.append(Paragraph(change_sentence(rung, has_size=False)))
     if _moves(rung):
-        body.append(
-            Details(f"What changed from {rung.previous}", tuple(_movements(rung, most_moves)))
-        )
-    claims = rung.get(ClaimsFinding) or ClaimsFinding()
-    answers = tuple(
-        f"{what}: {answer_words(claim.answer)}: {claim.why}."
-        for what, claim in (("This step", claims.step), (total, claims.total))
-        if claim is not None
-    )
-    if answers:
-        body.append(Details("Published against found", (Items(answers),)))
-    if not body:
-        return []
+        folded += _movements(rung, most_moves)
+    if folded and body:
+        body.append(Details(f"What changed from {rung.previous or 'before'}", tuple(folded)))
     step, words = rung.to_previous, ""
     if step is not None:
-        note = {Verdict.INCONCLUSIVE: ", not significant", Verdict.EQUIVALENT: ", no change"}
-        words = f"{slowdown_words(step.slowdown)} than {rung.previous}{note.get(step.verdict, '')}"
-    return [Heading(rung.rung.heading, words), *body]
+        words = f"{slowdown_words(step.slowdown)} than {rung.previous}"
+    return [Heading(rung.rung.heading, words), *body] if body else []
 
 
 def _remarks(rung: TreatmentFinding) -> list[str]:
@@ -150,38 +133,47 @@ def _movements(rung: TreatmentFinding, most: int) -> list[Block]:
         )
         blocks.append(table)
     if rest := len(moves) - len(shown):
-        text = f"{counted(rest, 'other')} changed less or not at all: see the table of all observations below."
+        text = f"{counted(rest, 'other')} changed less or not at all."
         blocks.append(Paragraph(text, Tone.MUTED))
     return blocks
 
 
-def _spent(rung: TreatmentFinding, spent: SessionTime) -> list[Block]:
-    """Return the parts of the sessions' time per transaction, beside the rung before."""
-    whole_s = max(
-        sum(part.before_s or 0.0 for part in spent.finest), sum(part.now_s for part in spent.finest)
-    )
-    named = [x for x in spent.finest if max(x.before_s or 0.0, x.now_s) >= _HARDLY_ANY * whole_s]
-    details = {one.name: one.detail for one in rung.evidence}
+def _spent(findings: Findings) -> list[Block]:
+    """Return the parts of the sessions' time per transaction, a column a rung, in which any is worth a row."""
+    spent = {
+        name: {part.place: part for part in one.finest}
+        for name, one in findings.by_rung(SessionTime).items()
+    }
+    least_s = {
+        name: _HARDLY_ANY * sum(part.now_s for part in parts.values())
+        for name, parts in spent.items()
+    }
+    places = [
+        place
+        for place in dict.fromkeys(place for parts in spent.values() for place in parts)
+        if any(
+            place in parts and parts[place].now_s >= least_s[name] for name, parts in spent.items()
+        )
+    ]
+
+    def on(name: str) -> Callable[[str], Cell]:
+        def cell(place: str) -> Cell:
+            part = spent[name].get(place)
+            if part is None or part.now_s < least_s[name]:
+                return NOTHING
+            share = "" if part.share is None else f"{percent_words(part.share)} of the difference"
+            return Cell(format_duration(part.now_s), share)
+
+        return cell
+
     table = table_of(
-        f"Where sessions' time went on {rung.rung.name}",
-        named,
-        {
-            "Sessions' time per transaction": lambda part: capital(part.place),
-            f">{rung.previous or 'before'}": lambda part: (
-                NOTHING if part.before_s is None else format_duration(part.before_s)
-            ),
-            f">{rung.rung.name}": lambda part: format_duration(part.now_s),
-            ">Share of the difference": lambda part: (
-                NOTHING if part.share is None else percent_words(part.share)
-            ),
-            "What it is": lambda part: Cell(
-                part.detail or details.get(part.name, ""), tone=Tone.MUTED
-            ),
-        },
+        f"Where sessions' time went on each {findings.noun}, per transaction",
+        places,
+        {"Sessions' time per transaction": capital, **{f">{name}": on(name) for name in spent}},
     )
-    rest = listed([part.place for part in spent.finest if part not in named])
-    text = f"Less than {100 * _HARDLY_ANY:g} % each: {rest}."
-    return [table, Paragraph(text, Tone.MUTED)] if rest else [table]
+    reading = f"“–”: less than {100 * _HARDLY_ANY:g} % of the {findings.noun}'s time."
+    blocks = (table, Paragraph(reading, Tone.MUTED))
+    return [Details("Where a transaction's time went", blocks)] if places else []
 
 
 def _value(found: Observation) -> Cell:
@@ -207,24 +199,31 @@ def _claimed(move: Movement) -> Cell:
 
 
 def _observations(findings: Findings) -> list[Block]:
-    """Return the table of every observation on every rung that has evidence."""
+    """Return the observations that moved most, with their values on every rung that has evidence."""
     seen = [rung for rung in findings.rungs if rung.evidence]
     labels = {one.name: capital(one.label) for rung in seen for one in rung.evidence}
     if not labels:
         return []
-    cells = {name: tuple(_observation(rung, name) for rung in seen) for name in labels}
-    alike = {x: found[0] for x, found in cells.items() if len(seen) > 1 and len({*found}) == 1}
-    rows = tuple((Cell(labels[name]), *found) for name, found in cells.items() if name not in alike)
+    sizes: dict[str, float] = {}  # how far each moved at most; what is claimed stands in any case
+    for move in (move for rung in seen for move in _moves(rung)):
+        if move.expected or (move.direction != "unmoved" and not move.could_be_chance):
+            size = math.inf if move.expected else move.size
+            sizes[move.name] = max(size, sizes.get(move.name, 0.0))
+    shown = sorted(sizes, key=lambda name: -sizes[name])[:_MOST_ROWS] if len(seen) > 1 else labels
+    rows = tuple(
+        (Cell(label), *(_observation(rung, name) for rung in seen))
+        for name, label in labels.items()
+        if name in shown
+    )
     columns = header("Observation", *(f">{rung.rung.name}" for rung in seen))
     reading = (
         "▲ and ▼: moved from before by more than 10 % and more than its resolution. "
         "✓: moved as the mechanism claims. ✗: the mechanism claims something else."
     )
-    blocks: list[Block] = [Table("All observations", columns, rows), Paragraph(reading, Tone.MUTED)]
-    # What could not be seen anywhere stands below, with the reason.
-    same = [f"{in_sentence(labels[x])} {one.text}" for x, one in alike.items() if one != NOTHING]
-    if same:
-        blocks.append(Paragraph(f"The same on all {findings.noun}s: {listed(same)}.", Tone.MUTED))
+    blocks: list[Block] = [Table("Observations", columns, rows), Paragraph(reading, Tone.MUTED)]
+    if rest := len(labels) - len(rows):
+        text = f"{counted(rest, 'other')} moved less or not at all: the JSON report has them."
+        blocks.append(Paragraph(text, Tone.MUTED))
     reasons: dict[tuple[str, str], list[str]] = {}
     for rung in seen:
         for one in rung.evidence:
@@ -241,7 +240,7 @@ def _observations(findings: Findings) -> list[Block]:
     )
     if missing or doubted:
         blocks.append(Items((*doubted, *missing)))
-    return [Details(f"All observations on all {findings.noun}s", tuple(blocks))]
+    return [Details(f"Observations on all {findings.noun}s", tuple(blocks))]
 
 
 def _observation(rung: TreatmentFinding, name: str) -> Cell:

@@ -16,6 +16,7 @@ from pgdrag.findings.expecto.published import MINUTE_S
 from pgdrag.findings.spent_time import SessionTime
 from pgdrag.findings.steps import LoadSteps
 from pgdrag.findings.values import Findings, TreatmentFinding
+from pgdrag.model import OPERATIONAL_SPEED
 from pgdrag.report.cells import NOTHING, slowdown_cell
 from pgdrag.report.document import (
     Block,
@@ -84,9 +85,15 @@ class ExpectoSection(Section):
             for rung in findings.rungs
             if (found := rung.get(ExpectoFinding))
         }
-        return (
+        blocks = (
             Paragraph(_HOW_TO_READ.format(noun=findings.noun), Tone.MUTED),
             _overview(found, findings.noun),
+        )
+        # Who wants no published figure of pg_expecto's answered finds the rest in JSON.
+        if all(rung.rung.claim.of != OPERATIONAL_SPEED for rung in findings.rungs):
+            return (*blocks, Paragraph("The JSON report has each wait type.", Tone.MUTED))
+        return (
+            *blocks,
             *(_types(rung, expecto) for rung, expecto in found.values()),
             Heading("Limits"),
             Items((*_LIMITS, *([_OF_STEPS] if findings.by_rung(LoadSteps) else []))),

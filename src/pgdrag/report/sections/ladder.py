@@ -22,7 +22,6 @@ from pgdrag.report.cells import (
 from pgdrag.report.document import Block, Cell, Paragraph, Table, Tone, table_of
 from pgdrag.report.rows_chart import Row, rows_figure
 from pgdrag.report.sections import Section
-from pgdrag.report.sections.answer import rung_warnings
 from pgdrag.units import format_duration, format_number, format_rate
 
 
@@ -40,9 +39,8 @@ class LadderSection(Section):
         return findings.has_rungs
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the table with every column that has something in it, and the warnings."""
-        reading = Paragraph(_reading(findings), Tone.MUTED)
-        return (_table(findings, has_details=True), reading, *rung_warnings(findings))
+        """Return the table with every column that has something in it."""
+        return (_table(findings, has_details=True), Paragraph(_reading(findings), Tone.MUTED))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return the table without shares and New-Orders, which the terminal has no room for."""
@@ -101,7 +99,7 @@ def _named_rate_cell(rung: TreatmentFinding) -> Cell:
 def _reading(findings: Findings) -> str:
     confidences = {rung.tps.confidence for rung in findings.rungs if rung.tps is not None}
     shown = f"{min(confidences) * 100:.3g} % " if confidences else ""
-    return f"Committed: transactions per second, with the {shown}interval below; rolled back and failed ones are counted apart."
+    return f"Committed transactions per second, with the {shown}interval below."
 
 
 _TITLE = "How many times slower than the baseline"
@@ -113,7 +111,7 @@ class StepsSection(Section):
     name = "steps"
     summary = "a logarithmic chart of the slowdowns with their intervals"
     title = _TITLE
-    order = 20
+    order = 18
     is_folded = False
 
     def applies(self, findings: Findings) -> bool:
@@ -144,11 +142,9 @@ class StepsSection(Section):
                 bound = found.low if math.isinf(found.center) else found.center
                 slowdowns[rung.rung.name] = bound
         description = "; ".join(f"{row.name} {row.words or row.before_words}" for row in rows)
-        caption = (
-            "Logarithmic scale: equal distances are equal ratios, and further right is slower. "
-        )
+        caption = "Logarithmic scale; further right is slower."
         if findings.is_cumulative:
-            caption += "The strong part of a bar is what this rung adds, an outlined part what it takes back."
+            caption += " Dark: what the rung adds. Outlined: what it takes back."
         return (rows_figure(rows, _TITLE, description, caption, name="steps-chart"),)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pgdrag.english import capital, listed, percent_words
+from pgdrag.english import capital, counted, listed, percent_words
 from pgdrag.findings.mechanisms.analysis import (
     NAMED_SHARE,
     MechanismFinding,
@@ -33,10 +33,11 @@ from pgdrag.units import format_duration
 _TITLE = "Mechanisms"
 _ROW, _GAP = 34, 10  # heights in the picture
 _WIDTH = 30  # of a bar, in characters
+_MOST_UNNAMED = 2  # of each rung
 _READING = (
     "A mechanism is named if every counter that it affects changed significantly (false discovery rate under 5 %, "
-    "Benjamini–Yekutieli) and if it accounts for at least 5 % of the time that a transaction takes longer. In "
-    "brackets: the range over single pairs of trials and all of them. A share is where the time went, not what removing the cause would save."
+    "Benjamini–Yekutieli) and if it accounts for at least 5 % of the added time. In brackets: the range over single "
+    "pairs of trials and all of them. A share is where the time went, not what removing the cause would save."
 )
 
 
@@ -55,15 +56,13 @@ class MechanismsSection(Section):
         return findings.has_rungs and any(x.q is not None for one in found for x in one.found)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the picture, the table of what is named, and all that was tested."""
+        """Return the picture; folded, the evidence of what is named, and what else was tested."""
         found = findings.by_rung(MechanismsFinding)
         named = {name: one for name, one in found.items() if one.named}
         reference = "the baseline"
         if findings.is_cumulative:
             reference = "the rung before, or than on the baseline where the step is not significant"
-        blocks: list[Block] = (
-            [_picture(named, reference), _named_table(named, findings.noun)] if named else []
-        )
+        blocks: list[Block] = [_picture(named, reference)] if named else []
         steps = {rung.rung.name for rung in findings.rungs if rung.previous}
         why_none: dict[str, list[str]] = {}
         for name, one in found.items():
@@ -72,10 +71,13 @@ class MechanismsSection(Section):
         if why_none:
             texts = (f"{listed(of)}: no mechanism is named: {why}." for why, of in why_none.items())
             blocks.append(Items(tuple(texts)))
-        blocks.append(Paragraph(_READING, Tone.MUTED))
+        if named:
+            reading = Paragraph(_READING, Tone.MUTED)
+            table = _named_table(named, findings.noun)
+            blocks.append(Details("The evidence of each mechanism", (reading, table)))
         explained: set[str] = set()
         tested = [x for name, one in found.items() for x in _tested(name, one, explained)]
-        return (*blocks, Details("All mechanisms tested", tuple(tested)))
+        return (*blocks, Details("Mechanisms that are not named", tuple(tested)))
 
 
 def _picture(named: Mapping[str, MechanismsFinding], reference: str) -> Figure:
@@ -104,7 +106,7 @@ def _picture(named: Mapping[str, MechanismsFinding], reference: str) -> Figure:
         bar = ("▒" if is_rest else "█") * round(shown * _WIDTH)
         lines.append(f"{name:{names}}  {label:{labels}}  {bar:·<{_WIDTH}}  {words}")
     description = "; ".join(f"{name} {label} {words}".strip() for name, label, _, words in rows)
-    caption = f"Shares of the time that each transaction takes longer than on {reference}."
+    caption = f"Shares of the time that a transaction takes longer than on {reference}."
     chart = svg.picture("shares-chart", _TITLE, description, top + _GAP, drawn)
     return Figure(chart, caption, "\n".join(lines))
 
@@ -122,16 +124,18 @@ def _named_table(named: Mapping[str, MechanismsFinding], noun: str) -> Table:
             capital(noun): lambda x: Cell(x[0], f"against {x[1].reference}", is_strong=True),
             "Mechanism": lambda x: Cell(x[2].name, listed(list(x[2].places)), is_strong=True),
             ">Share": lambda x: share_words(x[2]),
-            ">Seconds per transaction": lambda x: added(x[1], x[2]),
+            ">Per transaction": lambda x: added(x[1], x[2]),
+            ">Chance": lambda x: _chance(x[2]),
             "Evidence": lambda x: "; ".join(sign.sentence for sign in x[2].signs),
         },
     )
 
 
 def _tested(rung: str, found: MechanismsFinding, explained: set[str]) -> list[Block]:
-    """Return what became of each mechanism; what one is, is said where it stands first."""
-    seen = [one for one in found.found if _has_a_sign(one)]
-    unseen = [one.name for one in found.found if one not in seen]
+    """Return why each other mechanism is not named; what one is, is said where it stands first."""
+    unnamed = [one for one in found.found if one not in found.named]
+    seen = [one for one in unnamed if _has_a_sign(one)][:_MOST_UNNAMED]
+    rest = len(unnamed) - len(seen)
     new = {one.name for one in seen} - explained
     explained |= new
     blocks: list[Block] = [Heading(rung, f"against {found.reference}")] if found.found else []
@@ -143,20 +147,32 @@ def _tested(rung: str, found: MechanismsFinding, explained: set[str]) -> list[Bl
                 "Mechanism": lambda one: Cell(
                     one.name, one.summary if one.name in new else "", is_strong=one.is_shown
                 ),
-                "Signs": lambda one: "; ".join(_sign_words(sign) for sign in one.signs),
-                ">Chance": lambda one: NOTHING if one.q is None else f"{one.q:.2g}",
+                "Signs": _signs_words,
+                ">Chance": _chance,
                 ">Share": lambda one: NOTHING if one.share is None else percent_words(one.share),
             },
         )
         blocks.append(table)
-    if unseen:
-        text = f"No sign changed as expected: {listed(unseen)}."
+    if rest:
+        text = (
+            f"Less speaks for {counted(rest, 'other mechanism')}: the JSON report has all of them."
+        )
         blocks.append(Paragraph(text, Tone.MUTED))
     return blocks
 
 
+def _chance(one: MechanismFinding) -> Cell | str:
+    return NOTHING if one.q is None else f"{one.q:.2g}"
+
+
 def _has_a_sign(one: MechanismFinding) -> bool:
     return one.is_shown or any(sign.has_moved and sign.wanted != "is" for sign in one.signs)
+
+
+def _signs_words(one: MechanismFinding) -> str:
+    """Return the signs that speak against it; where all changed as expected, these."""
+    against = [sign for sign in one.signs if not sign.has_moved]
+    return "; ".join(_sign_words(sign) for sign in against or one.signs)
 
 
 def _sign_words(sign: SignFinding) -> str:

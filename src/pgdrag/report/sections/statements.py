@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
-from pgdrag.english import capital, cut, percent_words
+from pgdrag.english import capital, counted, cut, percent_words
 from pgdrag.findings.plan_diff import PlanChanges
 from pgdrag.findings.plan_nodes import misestimate
 from pgdrag.findings.statement_diff import StatementChange, StatementShare, statement_changes
@@ -29,13 +29,14 @@ from pgdrag.report.plan_text import plan_text
 from pgdrag.report.sections import Section
 from pgdrag.units import format_bytes, format_duration, format_number, format_ratio
 
-MOST_PLANS = 6  # statements of a rung with both plans
-MOST_MISESTIMATES = 10
+MOST_PLANS = 2  # statements of a rung with both plans
+MOST_CHANGED = 4  # statements of a rung that are named
+MOST_MISESTIMATES = 5
 TELLING_FACTOR = 10.0
 _STATEMENT_LENGTH = 160
-MOST_STATEMENTS = 15
-_LEAST_SHARE = 0.005  # of all that a type of process did, for a line of its own
-_MOST_LINES = 20
+MOST_STATEMENTS = 10
+_LEAST_SHARE = 0.02  # of all that a type of process did, for a line of its own
+_MOST_LINES = 8
 
 
 class PlansSection(Section):
@@ -76,7 +77,7 @@ def _changed_plans(rung: TreatmentFinding, previous: TreatmentFinding) -> Iterat
     yield Heading(rung.rung.heading, f"against {rung.previous}")
     yield table_of(
         f"Statements with another plan than on {rung.previous}",
-        changes,
+        changes[:MOST_CHANGED],
         {
             "Statement": lambda x: Cell(statement_words(x.query), x.transaction),
             "Plan": lambda x: x.kind,
@@ -93,7 +94,8 @@ def _changed_plans(rung: TreatmentFinding, previous: TreatmentFinding) -> Iterat
                 blocks += [Paragraph(f"On {side.rung.name}:"), Lines(plan_text(shown))]
         yield Details(f"Both plans of: {statement_words(change.query)}", tuple(blocks))
     if (rest := len(changes) - MOST_PLANS) > 0:
-        yield Paragraph(f"{rest} more plans are in the JSON report.", Tone.MUTED)
+        text = f"{counted(rest, 'more plan')} changed: the JSON report has all of them."
+        yield Paragraph(text, Tone.MUTED)
 
 
 def _estimates(findings: Findings) -> tuple[Block, ...]:
@@ -257,9 +259,20 @@ class ProcessIoSection(_PerTransactionSection):
                 form(getattr(uses.get(kind), field, 0) / committed) for uses, committed in sides
             )
 
+        # The kinds that did any part of the whole that is worth a line.
+        worth = {
+            kind
+            for uses, _ in sides
+            for kind, use in uses.items()
+            if any(
+                getattr(use, field) > _LEAST_SHARE * sum(getattr(x, field) for x in uses.values())
+                for field in ("read_calls", "write_calls", "read_bytes", "written_bytes")
+            )
+        }
+        kinds = dict.fromkeys(kind for uses, _ in reversed(sides) for kind in uses)
         yield table_of(
             f"Reads and writes on {rung.rung.name}, per transaction",
-            dict.fromkeys(kind for uses, _ in reversed(sides) for kind in uses),
+            [kind for kind in kinds if kind in worth],
             {
                 "Processes": capital,
                 ">Read calls": each("read_calls", format_number),
