@@ -6,6 +6,7 @@ import pytest
 
 from pgdrag.designs.search.feasible import Feasible
 from pgdrag.designs.search.parameters import Dimension
+from pgdrag.designs.search.proposal import best
 from pgdrag.designs.search.reduction import Reduction
 from pgdrag.designs.search.response import Kernels, Tried, respond
 from pgdrag.designs.search.space import Space
@@ -44,3 +45,13 @@ def test_what_brings_nothing_is_left_out(variance):
 
 def test_a_hundredth_less_is_within_the_noise():
     assert kept_after(0.3, 0.3 + math.log(0.99), 0.001) == ONE
+
+
+def test_what_failed_another_time_is_not_the_best():
+    tried = [Tried(SPACE.start, 0.0, 1e-4, block) for block in (1, 2)]
+    tried += [Tried(point, gain, 1e-3, 1) for point, gain in ((BOTH, 5.0), (ONE, 3.0))]
+    response, feasible = respond(Kernels(SPACE), tried), Feasible(SPACE)
+    feasible.worked += [BOTH, ONE]
+    assert best(response, feasible) == BOTH
+    feasible.failed.append(BOTH)
+    assert best(response, feasible) == ONE

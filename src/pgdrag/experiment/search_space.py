@@ -111,8 +111,10 @@ _ORDERED = _names("""log_error_verbosity log_min_error_statement log_min_message
 # --- numbers -------------------------------------------------------------------------------
 
 # Name, least and greatest value; after a bar, the same for the goal to be slow where that differs.  "60%" is of
-# the memory, "25%/c" of that for each connection, "2p" twice the processors.  From 0, and within a
-# factor of 2, values are evenly spaced, else on a scale of ratios with 0 and -1 before it where the setting takes them.
+# the memory, "25%/c" of that divided by the connections, "80kB*c" times the connections (what initdb.c thinks the
+# least that works: with fewer, sessions end with "no unpinned buffers available"), "2p" twice the processors.  From 0,
+# and within a factor of 2, values are evenly spaced, else on a scale of ratios with 0 and -1 before it where the
+# setting takes them.
 _RANGES: Mapping[str, str] = dict(
     line.split(maxsplit=1)
     for line in """
@@ -194,7 +196,7 @@ _RANGES: Mapping[str, str] = dict(
     recursive_worktable_factor 0.1 100 | 0.001 1000000
     seq_page_cost 0.001 100000
     serializable_buffers 128kB 0.5%
-    shared_buffers 16MB 60% | 128kB 60%
+    shared_buffers 16MB 60% | 80kB*c 60%
     subtransaction_buffers 128kB 0.5%
     temp_buffers 1MB 5%/c | 800kB 5%/c
     track_activity_query_size 128B 64kB
@@ -495,6 +497,8 @@ def _bound(text: str, setting: Setting, search: _Search) -> float:
     """Return one end of a range in the setting's base unit."""
     if text.endswith("p"):
         return float(max(1, math.ceil(float(text[:-1]) * search.allowance.processors)))
+    if text.endswith("*c"):
+        return to_base_real(text[:-2], setting.unit) * max(1, search.connections)
     share, is_share, of_each = text.partition("%")
     if not is_share:
         return to_base_real(text, setting.unit)

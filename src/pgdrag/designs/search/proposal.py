@@ -16,11 +16,15 @@ _DOUBTFUL = 0.5  # a value of a greater risk is not chosen
 
 
 def best(response: Response, feasible: Feasible) -> Point:
-    """Return the best point by what is known: that of the best effects, or one that was tried and is surely better."""
+    """Return the best point by what is known: that of the best effects, or one that was tried and is surely better.
+
+    A point that failed is not it, although it worked another time, unless every other one failed, too.
+    """
     found = summed(response, feasible)
-    for point in dict.fromkeys(one.point for one in response.tried):
+    tried = dict.fromkeys(one.point for one in response.tried)
+    for point in (one for one in tried if one not in feasible.failed):
         more, sd = response.gain(point, found)
-        if more > _CAUTION * sd:
+        if more > _CAUTION * sd or found in feasible.failed:
             found = point
     return found
 
