@@ -33,6 +33,7 @@ COMMANDS = {
     "runs": ("runs:runs", "List all runs, newest first"),
     "show": ("runs:show", "Show the results of a run in the terminal"),
     "explain": ("runs:explain", "Explain a run in ten lines"),
+    "history": ("history:history", "Show how an experiment's runs went over time"),
     "claims": ("claims:claims", "List published figures and whether they hold here"),
     "report": ("runs:report", "Write the report of a run again, in any format"),
     "rm": ("rm:rm", "Remove runs with their trials and reports"),

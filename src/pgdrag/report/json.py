@@ -51,6 +51,11 @@ def render_json(findings: Findings) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def json_of(value: object) -> str:
+    """Return a value as an indented JSON object, with `plain`."""
+    return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
 def keys_of(kind: type, without: Sequence[str]) -> tuple[str, ...]:
     """Return the fields of a dataclass that are keys of the document: all but those that stand elsewhere in it."""
     return tuple(x.name for x in fields(kind) if x.name not in without)
