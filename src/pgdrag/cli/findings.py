@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from pgdrag.cli.place import stdout, write_named
 from pgdrag.cli.plain_output import print_document
@@ -19,6 +20,7 @@ from pgdrag.report.json import render_json
 from pgdrag.report.terminal import render_terminal
 from pgdrag.servers.scratch import storage_errors
 
+T = TypeVar("T")
 _MOST_SAME = 200  # comparisons of a treatment with itself, to count false alarms
 
 
@@ -62,8 +64,8 @@ def print_findings(findings: Findings, *, json: bool) -> None:
         render_terminal(findings, stdout())
 
 
-def write_report(findings: Findings, path: Path, render: Callable[[Findings], str]) -> None:
-    """Write a rendered report.
+def write_report(findings: T, path: Path, render: Callable[[T], str]) -> None:
+    """Write rendered findings, of one run or of several.
 
     Raises:
         StorageError: it cannot be written.

@@ -9,6 +9,7 @@ import typer
 
 from pgdrag.cli.options import Json, RunName
 from pgdrag.cli.plain_output import print_document, print_json
+from pgdrag.english import capital
 from pgdrag.errors import UsageError
 
 if TYPE_CHECKING:
@@ -81,6 +82,14 @@ def explain(
 
 def report(
     run: RunName = "last",
+    other: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="RUN",
+            help="A later run to compare with the first; refused if workload, load or machine differ",
+            show_default=False,
+        ),
+    ] = None,
     format: Annotated[  # noqa: A002 -- the option's name is --format
         Literal["html", "markdown", "json", "terminal", "conf", "junit", "comment"],
         typer.Option(
@@ -103,7 +112,7 @@ def report(
         bool, typer.Option("--schema", help="Print the JSON Schema of --format json instead")
     ] = False,
 ) -> None:
-    """Write the report of a run again, in any format."""
+    """Write the report of a run again, in any format, or compare two runs."""
     from pgdrag.cli.findings import alarms_of, write_report
     from pgdrag.cli.found_conf import found_conf
     from pgdrag.cli.place import open_journal, refuse_unwritable, report_path
@@ -126,6 +135,9 @@ def report(
         )
     to_stdout = output is None or str(output) == "-"
     refuse_unwritable(None if to_stdout else output)
+    if other is not None:
+        _report_two(run, other, format, output)
+        return
     findings = _findings(run)
 
     def as_comment(findings: Findings) -> str:
@@ -148,6 +160,50 @@ def report(
         write(render(findings).rstrip("\n"))
         return
     write_report(findings, output, render)
+    print(output.resolve())
+
+
+def _report_two(first: str, second: str, form: str, output: Path | None) -> None:
+    from pgdrag.cli.findings import write_report
+    from pgdrag.cli.place import open_journal, report_path
+    from pgdrag.findings.two_runs import TwoRuns, not_comparable, two_runs
+    from pgdrag.report.json import json_of
+    from pgdrag.report.markdown import blocks_as_markdown
+    from pgdrag.report.terminal import blocks_as_text
+    from pgdrag.report.two_runs_page import render_two_runs_html, two_runs_blocks
+
+    def as_markdown(found: TwoRuns) -> str:
+        return blocks_as_markdown(f"{found.after} against {found.before}", two_runs_blocks(found))
+
+    def as_text(found: TwoRuns) -> str:
+        return blocks_as_text(two_runs_blocks(found), width=100)
+
+    renders = {
+        "html": render_two_runs_html,
+        "markdown": as_markdown,
+        "json": json_of,
+        "terminal": as_text,
+    }
+    if form not in renders:
+        raise UsageError(f"--format {form} is of one run", hint=f"Use {', '.join(renders)}.")
+    journal = open_journal()
+    before, after = (journal.run(journal.find(x), has_recordings=False) for x in (first, second))
+    if before.run_id == after.run_id:
+        raise UsageError(f"both runs are {before.run_id}", hint="Name two runs.")
+    if reasons := not_comparable(before, after):
+        raise UsageError(
+            f"runs {before.run_id} and {after.run_id} cannot be compared: they differ in more than what is asked about",
+            detail=" ".join(f"{capital(x.words)}." for x in reasons),
+            hint="Compare runs of one workload and load on one machine.",
+        )
+    found, render = two_runs(before, after), renders[form]
+    if output is None and form == "html":
+        output = report_path(f"{after.run_id}-against-{before.run_id}")
+    if output is None or str(output) == "-":
+        write = print if form == "terminal" else print_document
+        write(render(found).rstrip("\n"))
+        return
+    write_report(found, output, render)
     print(output.resolve())
 
 
