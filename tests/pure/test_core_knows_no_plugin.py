@@ -19,12 +19,13 @@ SOURCE = Path(__file__).parents[2] / "src" / "pgdrag"
 # census finds is of a kind that PostgreSQL has, which the holder of that kind is named after.
 PLUGIN_FOLDERS = ("experiment/formats", "factors", "workloads", "collectors", "designs", "horizon", "report/sections", "testing")  # fmt: skip
 # The same word for another thing: where a parameter's value comes from, a word of SQL, a mistake that pydantic
-# reports, a type of file system, the state of a server, how collectors observe.
+# reports, what a speed was counted in, a type of file system, the state of a server, how collectors observe.
 OTHER_THINGS = {
     ("capture/log/shapes.py", "transaction"),
     ("capture/log/texts.py", "prepared"),
     ("experiment/mistakes.py", "steps"),
     ("host/control_groups.py", "cgroup"),
+    ("report/trial_series.py", "statements"),
     ("servers/processes.py", "standby"),
     ("trial.py", "turns"),
 }

@@ -20,7 +20,7 @@ from pgdrag.model.recordings import (
 from pgdrag.report.document import Block, Details, Figure, Items, Lines, Paragraph, Table
 from pgdrag.report.html import render_html
 from pgdrag.report.sections.row_versions import RowVersionsSection
-from pgdrag.report.sections.time_series import recording_of
+from pgdrag.report.trial_series import recording_of
 from pgdrag.testing.conformance_sections import STUDY, findings_of
 from pgdrag.testing.simulated import Truth
 

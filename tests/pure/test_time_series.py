@@ -32,10 +32,11 @@ from pgdrag.report.document import (
     TimeSeries,
     Trace,
 )
-from pgdrag.report.sections.time_series import TimeSeriesSection, recording_of
+from pgdrag.report.sections.time_series import TimeSeriesSection
 from pgdrag.report.series_script import series_json, series_of
 from pgdrag.report.series_words import spark
 from pgdrag.report.thinning import fitted, points_of_each, thinned, thinned_points
+from pgdrag.report.trial_series import recording_of
 
 values = st.floats(0, 1e12, allow_nan=False)
 gaps = st.one_of(values, st.none())
