@@ -213,7 +213,7 @@ class Collecting:
         CLOCK.look()
         self.started_unix_s = CLOCK.unix_s()
         try:
-            with sampling(self._collectors, observer, self._turns):
+            with sampling(self._collectors, observer, self._turns, log.listen):
                 yield
         finally:
             self._finished_unix_s = CLOCK.unix_s()

@@ -36,6 +36,7 @@ COMMANDS = {
     "history": ("history:history", "Show how an experiment's runs went over time"),
     "claims": ("claims:claims", "List published figures and whether they hold here"),
     "report": ("runs:report", "Write the report of a run again, in any format"),
+    "serve": ("serve:serve", "Show runs live in a browser, and start and stop them"),
     "rm": ("rm:rm", "Remove runs with their trials and reports"),
     "check": ("check:check", "Check an experiment or settings file without running it"),
     "conf": ("conf:app", "Explain a configuration, check it, or compare two by meaning"),

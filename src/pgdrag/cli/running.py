@@ -29,8 +29,10 @@ from pgdrag.experiment.differences import Difference
 from pgdrag.experiment.plan import Plan, plan_of
 from pgdrag.experiment.preflight import disk_bytes
 from pgdrag.findings.values import Gate
+from pgdrag.journal.live_file import live_file, live_path
 from pgdrag.lab import run_experiment
 from pgdrag.model import Forecast, Result, RunRecord, Study
+from pgdrag.model.events import Event
 from pgdrag.model.program import is_program
 from pgdrag.report.html import render_html
 from pgdrag.report.terminal import render_answer
@@ -167,14 +169,24 @@ def _run_and_report(
     run_id: str, runner: Runner, fleet: Fleet | None, *, html: Path | None, json: bool
 ) -> int:
     try:
-        with showing_progress(stderr()) as listen:
+        journal = open_journal()
+        path = live_path(journal.path, run_id)
+        with (
+            showing_progress(stderr()) as show,
+            live_file(path, is_over=lambda x: journal.process_of(x) is None) as note,
+        ):
+
+            def listen(event: Event) -> None:
+                show(event)
+                note(event)
+
             if fleet is None:
-                record = run_experiment(run_id, runner, open_journal(), listen)
+                record = run_experiment(run_id, runner, journal, listen)
             else:
                 allowed, wanted = sorted(runner.here.allowed), runner.wanted
                 fleet.sweep()
                 record = with_consent(fleet, allowed, wanted).run(
-                    run_id, open_journal(), listen, server_wanted=wanted, allowed=allowed
+                    run_id, journal, listen, server_wanted=wanted, allowed=allowed
                 )
     finally:
         if isinstance(runner, ExistingTrialRunner):

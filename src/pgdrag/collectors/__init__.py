@@ -32,6 +32,7 @@ from pgdrag.driver.process import WATCH_NAME
 from pgdrag.host.clock import CLOCK
 from pgdrag.host.process_sight import seeing_as
 from pgdrag.model import Observation
+from pgdrag.model.events import Listener, Sampled, ignore
 from pgdrag.model.measurement import Example
 from pgdrag.model.recordings import Recordings
 
@@ -294,6 +295,10 @@ class Collector(ABC):
     def sample(self, observer: Observer) -> None:  # noqa: B027 (most have no need of it)
         """Take a reading within the window, on a thread of its own; it must be cheap."""
 
+    def now(self) -> Sampled | None:
+        """Return what was seen since the last time, for those who watch the run; it must be cheap."""
+        return None
+
     def pause(self) -> None:  # noqa: B027 (most do nothing but in `sample`)
         """Pause whatever runs beside `sample`, until `resume`."""
 
@@ -343,11 +348,17 @@ SAMPLE_EVERY_S = 1.0
 
 @contextmanager
 def sampling(
-    collectors: Sequence[Collector], observer: Observer, turns: Turns | None = None
+    collectors: Sequence[Collector],
+    observer: Observer,
+    turns: Turns | None = None,
+    listen: Listener = ignore,
 ) -> Iterator[None]:
     """Let collectors take readings while the block runs, which must leave the observer alone.
 
     With `turns` they rest in every other one, together with all that they do beside `sample`.
+
+    Args:
+        listen: is told what they have just seen, on a thread of its own.
     """
     has_ended = threading.Event()
 
@@ -362,8 +373,7 @@ def sampling(
                 _let_all(collectors, is_looking)
             CLOCK.look()
             if is_looking:
-                for collector in collectors:
-                    collector.sample(observer)
+                _let_all_look(collectors, observer, listen)
             rounds = max(rounds, int((time.monotonic() - begin_s) / SAMPLE_EVERY_S)) + 1
             if has_ended.wait(begin_s + rounds * SAMPLE_EVERY_S - time.monotonic()):
                 break
@@ -382,6 +392,13 @@ def sampling(
         has_ended.set()
         # Each query of the observer ends by itself.
         thread.join()
+
+
+def _let_all_look(collectors: Sequence[Collector], observer: Observer, listen: Listener) -> None:
+    for collector in collectors:
+        collector.sample(observer)
+        if (seen := collector.now()) is not None:
+            listen(seen)
 
 
 def _let_all(collectors: Sequence[Collector], look: bool) -> None:

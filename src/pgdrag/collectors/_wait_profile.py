@@ -8,10 +8,11 @@ from typing import ClassVar
 
 from pgdrag.collectors import Amounts, Collector, Metric, Unseen, Window, attempt, known
 from pgdrag.collectors._metric import NO_READING
-from pgdrag.driver.process import Waits
+from pgdrag.driver.process import Waits, in_pairs
 from pgdrag.english import percent_words
 from pgdrag.findings.expecto.findings import WAIT_SERIES
 from pgdrag.findings.spent_time import PLACES
+from pgdrag.model.events import Sampled
 from pgdrag.model.recordings import SESSION_TYPES, Recordings, Series, WaitTime
 
 # By the type of the wait in pg_stat_activity; all others are "other". No wait: it works, or would.
@@ -94,7 +95,7 @@ class SampledWaits(Collector):
             for backend, waits in interval.processes.items():
                 looks.update({(backend, wait): count for wait, count in waits.items()})
         profile = [WaitTime(*which, count * step_s) for which, count in looks.most_common()]
-        return Recordings((*profile, *_series(seen, window)))
+        return Recordings((*profile, *_series(seen, window.started_unix_s)))
 
     def _within(self, window: Window) -> Sequence[Waits]:
         """Return the intervals inside of the window; all, where none is whole within it.
@@ -109,13 +110,21 @@ class SampledWaits(Collector):
         return inside or watched
 
 
-def _series(seen: Sequence[Waits], window: Window) -> Iterator[Series]:
+def sampled(seen: Sequence[Waits]) -> Sampled:
+    """Return neighbouring intervals, of which there is one, as one moment: in which waits sessions were, and who else was at work."""
+    while len(seen) > 1:
+        seen = in_pairs(seen)
+    busy = sorted(x for x, waits in seen[0].processes.items() if waits and x not in SESSION_TYPES)
+    return Sampled(tuple(_series(seen, 0.0)), tuple(busy))
+
+
+def _series(seen: Sequence[Waits], began_unix_s: float) -> Iterator[Series]:
     """Yield how many sessions were in each kind of wait, interval by interval.
 
     Of the types among the other waits those that were seen at all follow, each under its own name.
     """
     seen = [x for x in seen if x.looks]
-    times_s = tuple(x.finished_unix_s - window.started_unix_s for x in seen)
+    times_s = tuple(x.finished_unix_s - began_unix_s for x in seen)
     each = [_sessions([x]) for x in seen]
 
     def drawn(name: str, label: str, kind: str | None, of: Callable[[str], str | None]) -> Series:

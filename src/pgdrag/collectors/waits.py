@@ -13,10 +13,11 @@ from typing import ClassVar
 
 from pgdrag.collectors import Observer, Unseen, attempt, known
 from pgdrag.collectors._metric import NO_READING
-from pgdrag.collectors._wait_profile import IO_WORKER, SampledWaits
+from pgdrag.collectors._wait_profile import IO_WORKER, SampledWaits, sampled
 from pgdrag.collectors.counters import require_sight_of_others
 from pgdrag.driver.process import Driver, Waits, Watching, find_driver
 from pgdrag.errors import DriverError
+from pgdrag.model.events import Sampled
 
 EVERY_S = 0.05
 
@@ -31,9 +32,19 @@ class WaitProfile(SampledWaits):
         super().__init__()
         self._stack = ExitStack()
         self._watching: Watching | Unseen = NO_READING
+        self._told_unix_s = 0.0
 
     def before(self, observer: Observer) -> None:
         self._watching = attempt(lambda: self._begin(observer))
+
+    def now(self) -> Sampled | None:
+        if isinstance(self._watching, Unseen):
+            return None
+        seen = [x for x in self._watching.seen_since(self._told_unix_s) if x.looks]
+        if not seen:
+            return None
+        self._told_unix_s = seen[0].finished_unix_s
+        return sampled(seen[::-1])
 
     def pause(self) -> None:
         if isinstance(self._watching, Watching):

@@ -256,7 +256,7 @@ def measurement_of(done: DoneLine, intervals: Sequence[IntervalLine]) -> Measure
             for name, found in done.transactions.items()
             if found.latency is not None
         },
-        samples=tuple(_sample(line, start_s) for line in intervals),
+        samples=tuple(sample_of(line, start_s) for line in intervals),
         driver=done.driver,
         errors=tuple((e.transaction, e.sqlstate, e.message, e.count) for e in done.errors),
         arrivals=done.arrivals and done.arrivals.arrivals(),
@@ -324,7 +324,8 @@ def _check_intervals(
         raise breach(f"its intervals count {', '.join(sorted(strangers))}, its total does not")
 
 
-def _sample(line: IntervalLine, start_s: float) -> Sample:
+def sample_of(line: IntervalLine, start_s: float = 0.0) -> Sample:
+    """Return an interval as a sample of a window that began at `start_s`, by the driver's time."""
     seen = [t.latency for t in line.transactions.values() if t.latency is not None]
     return Sample(
         t_s=round(line.t_s - start_s, 6),

@@ -14,6 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -307,6 +308,10 @@ class Watching:
     def look(self) -> None:
         """Let it look again; looks that it missed are not made up for."""
         self._talk.say({"type": "look"})
+
+    def seen_since(self, unix_s: float) -> list[Waits]:
+        """Return the intervals that ended after a moment, the newest first."""
+        return list(takewhile(lambda x: x.finished_unix_s > unix_s, reversed(self._intervals)))
 
     def end(self) -> tuple[Waits, ...]:
         """End it, and return what it saw, interval by interval.

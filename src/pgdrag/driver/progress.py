@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from pgdrag.driver.contract import IntervalLine, Line, PhaseLine, WarmingLine
+from pgdrag.driver.contract import IntervalLine, Line, PhaseLine, WarmingLine, sample_of
 from pgdrag.model.events import Listener, PhaseStarted, Throughput
+from pgdrag.model.measurement import Sample
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,10 @@ def throughput(listen: Listener) -> Callable[[Line], None]:
             elapsed_s += line.duration_s
             last_per_s = line.committed / line.duration_s if line.duration_s else 0.0
             mean_per_s = committed / elapsed_s if elapsed_s else 0.0
-            listen(Throughput(elapsed_s, committed, last_per_s, mean_per_s))
+            if isinstance(line, IntervalLine):
+                sample = sample_of(line)
+            else:
+                sample = Sample(line.t_s, line.duration_s, line.committed, line.failed)
+            listen(Throughput(elapsed_s, committed, last_per_s, mean_per_s, sample))
 
     return note

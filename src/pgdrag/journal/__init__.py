@@ -50,6 +50,8 @@ _values_of = attrgetter(*(one.name for one in fields(Sample)))
 # An id names the file of a report; pgdrag gives no others.
 _RUN_ID = re.compile(r"\w[\w.-]*")
 
+_LIKE = str.maketrans({x: f"\\{x}" for x in "\\%_"})
+
 # Of one trial: a profile of hours has some MB.
 LARGEST_RECORDINGS_BYTES = 256 * 2**20
 # How many runs, and results of them, show how long trials take.
@@ -75,6 +77,18 @@ class RunSummary:
     finished_unix_s: float | None
     trials: int
     finished_trials: int
+
+
+@dataclass(frozen=True)
+class TrialLine:
+    """A planned trial, and what came of it so far: "" as its outcome where it has not ended."""
+
+    number: int
+    treatment: str
+    outcome: str
+    reason: str
+    committed: int | None
+    elapsed_s: float | None
 
 
 class Journal:
@@ -382,10 +396,7 @@ class Journal:
             (run_id,),
         )
         if not rows:
-            raise JournalError(
-                f'run "{run_id}" does not exist in {self.path}',
-                hint='Run "pgdrag runs" to see them.',
-            )
+            raise self._missing(run_id)
         ((study, host, version, pgdrag_version, seed, started, finished, status, pid, planned),) = (
             rows
         )
@@ -430,17 +441,77 @@ class Journal:
         ((wanted,),) = self._rows("SELECT server_wanted FROM run WHERE run_id = ?", (run_id,))
         return None if wanted is None else str(wanted)
 
-    def summaries(self) -> list[RunSummary]:
-        """Return all runs, newest first."""
+    def noted_processes(self) -> dict[str, int]:
+        """Return the process of each run that has not noted its end; one that was killed notes none."""
+        sql = "SELECT run_id, pid FROM run WHERE status = 'running' AND pid IS NOT NULL"
+        return dict(self._rows(sql))
+
+    def process_of(self, run_id: str) -> int | None:
+        """Return the process that runs a run now; None: none does."""
+        pid = self.noted_processes().get(run_id)
+        return pid if pid is not None and pid == measuring_pid() else None
+
+    def state_of(self, run_id: str) -> tuple[object, ...]:
+        """Return what changes when anything of a run does: its status, when it ended, and its attempts' number and last end."""
+        (found,) = self._rows(
+            "SELECT status, run.finished_unix_s, count(attempt), max(attempt.finished_unix_s) "
+            "FROM run LEFT JOIN attempt USING (run_id) WHERE run_id = ?",
+            (run_id,),
+        )
+        return found
+
+    def title(self, run_id: str) -> str:
+        """Return what a run asks, in a few words.
+
+        Raises:
+            JournalError: there is no such run.
+        """
+        rows = self._rows(
+            "SELECT json_extract(study, '$.title'), run_id FROM run WHERE run_id = ?", (run_id,)
+        )
+        for title, name in rows:
+            return str(title or name)
+        raise self._missing(run_id)
+
+    def trial_lines(self, run_id: str) -> list[TrialLine]:
+        """Return the trials of a run that are planned, in their order, without reading their results."""
         rows = self._rows(
             """
+            SELECT number, treatment, coalesce(outcome, ''), coalesce(reason, ''), committed, elapsed_s, max(attempt)
+              FROM trial LEFT JOIN attempt USING (run_id, number)
+             WHERE run_id = ? AND NOT is_ahead GROUP BY number ORDER BY number
+            """,
+            (run_id,),
+        )
+        return [TrialLine(*row) for *row, _ in rows]
+
+    def summaries(
+        self, matching: str = "", *, most: int = -1, skipped: int = 0
+    ) -> list[RunSummary]:
+        """Return runs, newest first.
+
+        Args:
+            matching: only those with each of these words in their name, scale, server's version or study.
+            most: so many; -1: all of them.
+            skipped: so many of the newest are left out.
+        """
+        words = [f"%{x.translate(_LIKE)}%" for x in matching.split()]
+        searched = "run_id || ' ' || scale || ' ' || server_version || ' ' || study"
+        wanted = " AND ".join([rf"{searched} LIKE ? ESCAPE '\'"] * len(words)) or "true"
+        # Chosen before anything is counted.
+        rows = self._rows(
+            f"""
             SELECT run_id, experiment, scale, status, pid, server_version, started_unix_s,
                    finished_unix_s,
                    (SELECT count(*) FROM trial WHERE trial.run_id = run.run_id AND NOT is_ahead),
                    (SELECT count(DISTINCT number) FROM attempt JOIN trial USING (run_id, number)
                      WHERE attempt.run_id = run.run_id AND result IS NOT NULL AND NOT is_ahead)
-            FROM run ORDER BY started_unix_s DESC, run_id DESC
-            """
+            FROM run WHERE rowid IN (
+                SELECT rowid FROM run WHERE {wanted}
+                 ORDER BY started_unix_s DESC, run_id DESC LIMIT ? OFFSET ?)
+            ORDER BY started_unix_s DESC, run_id DESC
+            """,
+            (*words, most, skipped),
         )
         return [
             RunSummary(run_id, experiment, scale, _true_status(status, pid), *others)
@@ -504,6 +575,12 @@ class Journal:
             f'"{text}" names {len(found)} runs',
             detail=f"They are {', '.join(found[:5])}.",
             hint="Give a longer prefix.",
+        )
+
+    def _missing(self, run_id: str) -> JournalError:
+        return JournalError(
+            f'run "{run_id}" does not exist in {self.path}',
+            hint='Run "pgdrag runs" to see them.',
         )
 
     def _rows(self, sql: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:

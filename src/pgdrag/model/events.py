@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pgdrag.model import Forecast, Result, Study, Trial
+from pgdrag.model.measurement import Sample
+from pgdrag.model.recordings import Series
 
 
 @dataclass(frozen=True)
@@ -79,12 +81,30 @@ class Progress:
 
 @dataclass(frozen=True)
 class Throughput:
-    """What the workload does now: in the last interval, and since the phase began."""
+    """What the workload does now: in the last interval, and since the phase began.
+
+    Attributes:
+        sample: all that is known of the last interval, from the start of the load; None where nobody told.
+    """
 
     elapsed_s: float
     committed: int
     last_per_s: float
     mean_per_s: float
+    sample: Sample | None = None
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What collectors have just seen of the server.
+
+    Attributes:
+        series: each of one moment, in Unix seconds.
+        busy: types of background processes that were at work, such as "checkpointer".
+    """
+
+    series: tuple[Series, ...]
+    busy: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -124,6 +144,7 @@ Event = (
     | PhaseStarted
     | Progress
     | Throughput
+    | Sampled
     | TrialFinished
     | OnHost
     | HostChanged

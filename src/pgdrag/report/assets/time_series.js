@@ -5,20 +5,20 @@
   const GUTTER = 64, RIGHT = 16, HEIGHT = 96, TALL = 150, AXIS = 26; // pixels; the gutter holds a scale
   const NEAREST_ZOOM = 1 / 500; // of the window
   const FEW = 12; // events of one kind whose time is shaded in all panels unless the reader asks for it
-  const { recordings, figures } = JSON.parse(document.getElementById("series-data").textContent);
+  const { recordings, figures } = read(JSON.parse(document.getElementById("series-data").textContent));
 
-  // A mark comes as the place of its kind, from, to (or null), how many it stands for, and its text.
-  for (const recording of recordings) {
-    recording.marks = recording.marks.map(([place, start, end, count, text]) =>
-      ({ kind: recording.kinds[place][0], colour: recording.kinds[place][1], start, end: end ?? start, count, text }));
-  }
-
-  // Times come as where the first interval begins and how long each is, in milliseconds.
-  for (const recording of recordings) {
-    recording.times = recording.times.map(steps => {
-      let sum = 0;
-      return steps.map(step => (sum += step) / 1000);
-    });
+  function read(data) {
+    for (const recording of data.recordings) {
+      // A mark comes as the place of its kind, from, to (or null), how many it stands for, and its text.
+      recording.marks = recording.marks.map(([place, start, end, count, text]) =>
+        ({ kind: recording.kinds[place][0], colour: recording.kinds[place][1], start, end: end ?? start, count, text }));
+      // Times come as where the first interval begins and how long each is, in milliseconds.
+      recording.times = recording.times.map(steps => {
+        let sum = 0;
+        return steps.map(step => (sum += step) / 1000);
+      });
+    }
+    return data;
   }
 
   // --- what a value reads like, as in the rest of the report
@@ -144,8 +144,8 @@
       this.tip = make("div", "tip");
       this.tip.hidden = true;
       this.plots = [];
-      this.shaded = new Set(this.here.kinds.map(([kind]) => kind).filter(
-        kind => this.here.marks.reduce((sum, mark) => sum + (mark.kind === kind ? mark.count : 0), 0) <= FEW));
+      this.shaded = new Set();
+      this.shadeFew(this.here.kinds);
       this.controls = this.makeControls();
       this.body = make("div");
       this.live.append(this.controls, this.body);
@@ -154,6 +154,25 @@
       this.draw();
       this.still.hidden = true; // from here on nothing can go wrong any more
       new ResizeObserver(() => this.resize()).observe(this.live);
+    }
+
+    shadeFew(kinds) {
+      for (const [kind] of kinds) {
+        const many = this.here.marks.reduce((sum, mark) => sum + (mark.kind === kind ? mark.count : 0), 0);
+        if (many <= FEW) this.shaded.add(kind);
+      }
+    }
+
+    // Shows another recording in the place of this one: of a run under way, with what has been seen since.
+    renew(here) {
+      const before = this.here, isWhole = this.from === 0 && this.to === this.length;
+      const lines = ({ name, panels }) => JSON.stringify([name, panels.map(one => [one.title, one.traces.map(({ label }) => label)])]);
+      const { from, to } = this;
+      this.here = here;
+      this.shadeFew(here.kinds.filter(([kind]) => !before.kinds.some(([known]) => known === kind)));
+      if (lines(here) !== lines(before)) return this.draw();
+      panelsOf(here).forEach((panel, at) => this.plots[at].setData(uPlot.join(panel.lines.map(table)), false));
+      return isWhole ? this.show(0, this.length) : this.show(from, to);
     }
 
     moment(time, words = seconds) {
@@ -403,6 +422,10 @@
   document.addEventListener("toggle", drawOpened, true);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     for (const one of drawn.values()) one.draw();
+  });
+  document.addEventListener("series", event => {
+    const data = read(event.detail);
+    for (const [at, one] of drawn) one.renew(data.recordings[data.figures[at].here]);
   });
   drawOpened();
 })();

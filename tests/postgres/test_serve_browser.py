@@ -1,0 +1,138 @@
+"""`pgdrag serve` in a real browser: an experiment is started, watched, stopped, and its report opened."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commands import pgdrag, start
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from pgdrag.servers.binaries import Binaries
+from pgdrag.servers.scratch import Scratch
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = [
+    pytest.mark.postgres,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine"),
+]
+PLANTED = Path(__file__).with_name("planted.toml")
+PATIENCE_MS = 120_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def places(
+    tmp_path_factory: pytest.TempPathFactory, scratch: Scratch, binaries: Binaries
+) -> dict[str, str]:
+    home = tmp_path_factory.mktemp("home")
+    # A short run, and one that lasts until it is stopped.
+    text = PLANTED.read_text().replace("measure_s = 0.5", "measure_s = 300")
+    (home / "long.toml").write_text(text.replace('name = "planted"', 'name = "long"'))
+    return {"PGDRAG_HOME": str(home), "PGDRAG_SCRATCH": str(scratch.root)}
+
+
+@pytest.fixture(scope="module")
+def address(places: dict[str, str]) -> Iterator[str]:
+    served = start("serve", **places)
+    assert served.stdout is not None
+    yield served.stdout.readline().strip()
+    served.send_signal(signal.SIGINT)
+    _, err = served.communicate(timeout=60)
+    assert served.returncode == 0, err
+    assert "Traceback" not in err
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page as wide as a phone's, on which no script fails."""
+    with browser.new_context(viewport={"width": 400, "height": 800}) as context:
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        expect.set_options(timeout=PATIENCE_MS)
+        wrong: list[str] = []
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on(
+            "console",
+            lambda said: wrong.append(said.text) if "Content Security" in said.text else None,
+        )
+        yield page
+        assert wrong == []
+
+
+def fits(page: Page) -> bool:
+    return bool(page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
+
+
+def test_a_run_is_started_watched_stopped_and_its_report_opened(
+    page: Page, address: str, places: dict[str, str]
+) -> None:
+    page.goto(address)
+    expect(page.locator("#state")).to_have_text("Nothing runs now.")
+    assert "#" not in page.url
+    assert fits(page)
+    page.get_by_role("link", name="Start a run").click()
+    page.get_by_placeholder("/home/me/shop.toml").fill(f"{places['PGDRAG_HOME']}/long.toml")
+    assert fits(page)
+    page.get_by_role("button", name="Show what it would do").click()
+    expect(page.locator("pre")).to_contain_text("Nothing was run, because of --dry-run.")
+    assert fits(page)
+    page.get_by_label("Run this now").check()
+    page.get_by_role("button", name="Start").click()
+    page.get_by_role("link", name="two settings that either slow all reads").click()
+    expect(page.locator("#state")).to_contain_text("Trial 1 of ")
+    expect(page.locator("#state")).to_contain_text("now,")
+    # It moves, in one picture with what sessions wait for.
+    expect(page.locator(".panel-title", has_text="Latency")).to_be_visible()
+    expect(page.locator(".panel-title", has_text="Sessions, by what they do")).to_be_visible()
+    shown = page.locator(".series .shown")
+    expect(shown).not_to_have_text(str(shown.text_content()))
+    assert fits(page)
+    page.get_by_text("Stop this run").click()
+    page.get_by_role("button", name="Stop").click()
+    page.wait_for_url("**/report/*")
+    expect(page.get_by_role("heading", level=1)).to_have_text(
+        "two settings that either slow all reads"
+    )
+    assert fits(page)
+    page.goto(address)
+    expect(page.locator("tbody")).to_contain_text("interrupted")
+
+
+def test_a_run_of_a_terminal_is_found_read_and_laid_over_another(
+    page: Page, address: str, places: dict[str, str]
+) -> None:
+    for _ in range(2):
+        status, _, err = pgdrag("run", PLANTED, **places)
+        assert status == 0, err
+    page.goto(address)
+    page.get_by_role("searchbox").fill("planted-2")  # the beginning of its runs' names
+    page.get_by_role("button", name="Search").click()
+    for box in page.get_by_role("checkbox").all():
+        box.check()
+    page.get_by_role("button", name="Compare two runs").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text(" and planted-")
+    page.go_back()
+    page.get_by_role("link", name="planted-").first.click()
+    page.wait_for_url("**/report/*")
+    assert page.content().count("<section") > 3
+
+
+@pytest.mark.parametrize("end", ["", "#wrong"])
+def test_without_the_token_there_is_nothing_to_see(page: Page, address: str, end: str) -> None:
+    page.goto(address.partition("#")[0] + end)
+    words = "another pgdrag serve" if end else "Open the address"
+    expect(page.locator("#words")).to_contain_text(words)
+    assert page.locator("table").count() == 0

@@ -1,0 +1,564 @@
+"""`pgdrag serve` over runs of the simulated laboratory: who gets an answer, what the pages show, and how much they read."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from in_process import OURS, pgdrag
+from pgdrag.cli.findings import findings_of
+from pgdrag.errors import Interrupted
+from pgdrag.host.machine_lock import MACHINE_VARIABLE, measuring_alone
+from pgdrag.journal import Journal, live_file
+from pgdrag.journal.live_file import LiveReader, live_path
+from pgdrag.lab import run_experiment
+from pgdrag.model.events import (
+    Event,
+    Listener,
+    PhaseStarted,
+    Sampled,
+    Throughput,
+    TimeLeft,
+    TrialFinished,
+    TrialStarted,
+)
+from pgdrag.model.measurement import Sample
+from pgdrag.model.recordings import Series
+from pgdrag.report.html import render_html
+from pgdrag.serve.pages import RunPages
+from pgdrag.serve.server import PageServer
+from pgdrag.serve.starting import Planned, Wanted
+from pgdrag.serve.watching import Watcher
+from pgdrag.testing.simulated import (
+    SimulatedTrialRunner,
+    Truth,
+    begin_simulated,
+    simulated_ladder,
+)
+
+NEVER = "nobody-knows"
+
+
+@dataclass
+class Client:
+    """Asks as a browser does that has the cookie."""
+
+    server: PageServer
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.server.server_port}"
+
+    def ask(
+        self, path: str, *, method: str = "GET", form: dict[str, str] | None = None, **headers: str
+    ) -> tuple[int, str, dict[str, str]]:
+        """Return the status, the text and the headers of an answer; a header "" is not sent."""
+        sent = {"Host": self.host, "Cookie": f"pgdrag={self.server.token}", **self.headers}
+        if method == "POST":
+            sent |= {
+                "Origin": f"http://{self.host}",
+                "Content-Type": "application/x-www-form-urlencoded",
+            }
+        sent |= {name.replace("_", "-"): text for name, text in headers.items()}
+        connection = HTTPConnection("127.0.0.1", self.server.server_port, timeout=60)
+        body = urlencode(form) if form is not None else None
+        connection.putrequest(method, path, skip_host=True)
+        for name, text in sent.items():
+            if text:
+                connection.putheader(name, text)
+        if method == "POST" and "Content-Length" not in sent:
+            connection.putheader("Content-Length", str(len(body or "")))
+        connection.endheaders(body.encode() if body else None)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, text, dict(answer.getheaders())
+
+    def page(self, path: str = "", *, status: int = 200) -> str:
+        found, text, _ = self.ask(f"{self.server.root}{path}")
+        assert found == status, text
+        return text
+
+    def post(self, path: str, form: dict[str, str]) -> tuple[int, str, dict[str, str]]:
+        return self.ask(f"{self.server.root}{path}", method="POST", form=form)
+
+
+@pytest.fixture
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Journal]:
+    monkeypatch.setenv("PGDRAG_HOME", str(tmp_path))
+    monkeypatch.setenv(MACHINE_VARIABLE, f"{OURS[MACHINE_VARIABLE]}-serve")
+    journal = Journal(tmp_path / "journal.sqlite")
+    yield journal
+    journal.close()
+
+
+@pytest.fixture
+def client(journal: Journal) -> Iterator[Client]:
+    with PageServer(0) as server:
+        server.pages = RunPages(
+            server.root,
+            server.has_ended,
+            lambda: Journal(journal.path),
+            findings_of,
+            lambda run_id: journal.path.parent / "reports" / f"{run_id}.html",
+        )
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield Client(server)
+        server.shutdown()
+        thread.join()
+
+
+def run_simulated(journal: Journal, **truth: object) -> str:
+    study = simulated_ladder("work_mem", replicates=2)
+    run_id = begin_simulated(journal, study)
+    bench = SimulatedTrialRunner(Truth(slowdowns={"work_mem": 2.0}, noise=0.01, is_observed=True))
+    run_experiment(run_id, bench, journal)
+    return run_id
+
+
+# --- who gets an answer ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Cookie": ""}, 401),
+        ({"Cookie": "pgdrag=guessed"}, 401),
+        ({"Cookie": "pgdrag=é;;=\x7f"}, 401),
+        ({"Host": "attacker.example"}, 421),
+        ({"Host": "127.0.0.1.attacker.example:80"}, 421),
+        ({"Host": ""}, 421),
+        ({"Host": "localhost:9000"}, 200),  # through ssh -L
+        ({"Origin": "http://127.0.0.1:1"}, 403),
+        ({"Origin": "https://attacker.example"}, 403),
+        ({"Sec_Fetch_Site": "cross-site"}, 403),
+        ({"Sec_Fetch_Site": "same-site"}, 403),
+        ({"Sec_Fetch_Site": "none"}, 200),
+    ],
+)
+def test_only_a_browser_of_this_machine_that_had_the_token_gets_a_page(
+    client: Client, headers: dict[str, str], status: int
+) -> None:
+    found, text, _ = client.ask(client.server.root, **headers)
+    assert found == status
+    assert ("Runs" in text) == (status == 200)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 404),  # there is no such run
+        ({"Cookie": ""}, 401),
+        ({"Origin": ""}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "https://attacker.example"}, 403),
+        ({"Content_Length": "100000000"}, 400),
+        ({"Content_Length": "-1"}, 400),
+    ],
+)
+def test_a_form_of_another_page_does_nothing(
+    client: Client, headers: dict[str, str], status: int
+) -> None:
+    path = f"{client.server.root}stop"
+    assert client.ask(path, method="POST", form={"run": NEVER}, **headers)[0] == status
+
+
+def test_the_token_is_exchanged_for_a_cookie_that_no_script_and_no_other_path_gets(
+    client: Client,
+) -> None:
+    path = f"{client.server.root}enter"
+    wrong = client.ask(path, method="POST", form={"token": "guessed"}, Cookie="")
+    assert (wrong[0], wrong[2].get("Set-Cookie")) == (403, None)
+    status, _, headers = client.ask(
+        path, method="POST", form={"token": client.server.token}, Cookie=""
+    )
+    assert status == 204
+    assert headers["Set-Cookie"] == (
+        f"pgdrag={client.server.token}; Path={client.server.root}; HttpOnly; SameSite=Strict"
+    )
+    assert client.server.url.endswith(f"{client.server.root}#{client.server.token}")
+
+
+@pytest.mark.parametrize("path", ["/", "/x/", "/../../etc/passwd", "//etc/passwd"])
+def test_nothing_is_served_beside_the_pages(client: Client, path: str) -> None:
+    assert client.ask(path)[:2] == (404, "")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["report/..%2F..%2Fjournal.sqlite", "report/nope", "run/nope", "reports", "report/", "run/a/b"],
+)
+def test_what_is_no_run_is_not_found(client: Client, path: str) -> None:
+    page = client.page(path, status=404)
+    assert "does not exist" in page or "no such page" in page
+
+
+def test_each_page_lets_run_only_its_own_scripts(client: Client, journal: Journal) -> None:
+    run_id = run_simulated(journal)
+    for path in ("", "start", f"report/{run_id}", "nope"):
+        _, _, headers = client.ask(f"{client.server.root}{path}")
+        policy = headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'; ")
+        assert "frame-ancestors 'none'" in policy
+        assert ("'unsafe-inline'" in policy.partition("script-src")[2]) == path.startswith("report")
+
+
+def test_too_many_fields_are_refused(client: Client) -> None:
+    many = "&".join(f"q={x}" for x in range(200))
+    assert client.ask(f"{client.server.root}?{many}")[0] == 400
+
+
+# --- past runs ---------------------------------------------------------------------------------
+
+
+def test_a_finished_run_shows_the_page_that_is_saved(client: Client, journal: Journal) -> None:
+    run_id = run_simulated(journal)
+    status, _, headers = client.ask(f"{client.server.root}run/{run_id}")
+    assert (status, headers["Location"]) == (303, f"{client.server.root}report/{run_id}")
+    expected = render_html(findings_of(journal.run(run_id), journal))
+    assert client.page(f"report/{run_id}") == expected
+    saved = journal.path.parent / "reports" / f"{run_id}.html"
+    saved.parent.mkdir()
+    saved.write_text("as it was saved")
+    assert client.page(f"report/{run_id}") == "as it was saved"
+    os.utime(saved, (1, 1))  # of before its end
+    assert client.page(f"report/{run_id}") == expected
+
+
+def test_runs_are_found_by_words_of_their_name_and_study(client: Client, journal: Journal) -> None:
+    run_id = run_simulated(journal)
+    other = begin_simulated(journal, simulated_ladder("jit"))
+    journal.set_status(other, "interrupted")
+    both = {run_id, other}
+    for query, wanted in (
+        ("", both),
+        ("simulated", both),
+        ("WORK_MEM", {run_id}),
+        ("jit simulated", {other}),
+        ("work_mem jit", set()),
+        ("%", set()),
+        ("workxmem", set()),  # no wildcard
+        ("'; DROP TABLE run; --", set()),
+    ):
+        found = re.findall(r'href="[^"]*run/([^"]*)"', client.page("?" + urlencode({"q": query})))
+        assert set(found) == wanted, query
+
+
+def test_markup_in_a_search_is_text(client: Client) -> None:
+    page = client.page("?" + urlencode({"q": '"><script>alert(1)</script>'}))
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert" in page
+
+
+@pytest.mark.parametrize("skip", ["", "0", "50", "-1", "nine", "9" * 40])
+def test_a_list_of_runs_has_an_end(client: Client, journal: Journal, skip: str) -> None:
+    run_id = run_simulated(journal)
+    listed = run_id in client.page(f"?skip={skip}")
+    assert listed == (skip in ("", "0", "-1", "nine"))
+
+
+def test_two_runs_lie_over_each_other_with_what_differs_between_them(
+    client: Client, journal: Journal
+) -> None:
+    first, second = run_simulated(journal), run_simulated(journal)
+    page = client.page(f"together?run={first}&run={second}")
+    data = json.loads(re.findall(r'id="series-data">(.*?)</script>', page)[0])
+    names = [one["name"] for one in data["recordings"]]
+    assert names == [f"{first} R0", f"{second} R0", f"{first} R1", f"{second} R1"]
+    assert all(one["overlay"] is not None for one in data["figures"])
+    assert "are the same" in page
+    client.page(f"together?run={first}", status=409)
+    client.page(f"together?run={first}&run=nope", status=404)
+
+
+def test_pages_read_the_same_however_many_runs_there_are(
+    client: Client, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = run_simulated(journal)
+
+    def counted(path: str) -> int:
+        statements: list[str] = []
+        opened = Journal.__init__
+
+        def traced(self: Journal, path: Path) -> None:
+            opened(self, path)
+            self._db.set_trace_callback(statements.append)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Journal, "__init__", traced)
+            client.page(path)
+        return len(statements)
+
+    pages = ("", "?q=work_mem", f"report/{run_id}", "start")
+    client.page(f"report/{run_id}")  # made once
+    few = [counted(path) for path in pages]
+    with journal._transaction() as db:
+        db.execute(
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) "
+            "INSERT INTO run SELECT run_id || '-' || i, experiment, scale, status, study, host, server_wanted, "
+            "server_version, pgdrag_version, seed, started_unix_s - i, finished_unix_s - i, pid FROM run, n"
+        )
+    many = [counted(path) for path in pages]
+    assert many == few
+    assert len(re.findall("<tr><th scope=.row", client.page())) == 50
+    assert run_id in client.page()
+
+
+# --- runs under way ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def under_way(journal: Journal) -> Iterator[tuple[str, Listener]]:
+    """A run of which this process has run one trial, and what listens to its events."""
+    study = simulated_ladder("work_mem", replicates=2)
+    with measuring_alone():
+        run_id = begin_simulated(journal, study)
+        path = live_path(journal.path, run_id)
+        with live_file.live_file(path, is_over=lambda _: True) as listen:
+
+            def until_first(event: Event) -> None:
+                listen(event)
+                if isinstance(event, TrialFinished):
+                    raise KeyboardInterrupt
+
+            with pytest.raises(Interrupted):
+                run_experiment(run_id, SimulatedTrialRunner(Truth()), journal, until_first)
+            journal.set_status(run_id, "running")
+            yield run_id, listen
+    journal.set_status(run_id, "done")
+
+
+def second(at: int, tps: int) -> Throughput:
+    return Throughput(at, at * tps, tps, tps, Sample(float(at), 1.0, tps, 0, 9e3, 8, 1e3, 4e3))
+
+
+def test_a_run_under_way_shows_what_it_is_at_and_what_is_left(
+    client: Client, journal: Journal, under_way: tuple[str, Listener]
+) -> None:
+    run_id, listen = under_way
+    trial = journal.run(run_id).results[0].trial
+    listen(TimeLeft(60.0, 180.0))
+    listen(TrialStarted(trial))
+    listen(PhaseStarted("measure", 20.0))
+    for at in range(1, 5):
+        listen(second(at, 1000 + at))
+    home = client.page()
+    assert f'href="{client.server.root}run/{run_id}">A simulated ladder' in home
+    page = client.page(f"run/{run_id}")
+    assert re.search(r"Trial 1 of 4, about .+ left, .+ at most", page)
+    assert re.search(r"measure \d+ s of 20 s, 1,004/s now", page)
+    assert re.search(r"<td>R[01]<td>[\d,]+/s", page)  # the trial that has ended
+    data = json.loads(re.findall(r'id="series-data">(.*?)</script>', page)[0])
+    (panel, latency, *_) = data["recordings"][0]["panels"]
+    assert panel["traces"][0]["values"] == [1001, 1002, 1003, 1004]
+    assert [one["label"] for one in latency["traces"]][-1] == "99th percentile"
+
+
+def test_a_stream_brings_what_is_new_and_says_when_the_run_has_ended(
+    client: Client, journal: Journal, under_way: tuple[str, Listener]
+) -> None:
+    run_id, listen = under_way
+    connection = HTTPConnection("127.0.0.1", client.server.server_port, timeout=60)
+    path = f"{client.server.root}run/{run_id}/events"
+    connection.request(
+        "GET", path, headers={"Host": client.host, "Cookie": f"pgdrag={client.server.token}"}
+    )
+    answer = connection.getresponse()
+    assert answer.getheader("Content-Type") == "text/event-stream"
+
+    def until(wanted: Callable[[str, str], bool]) -> str:
+        kind, data = "", ""
+        while True:
+            line = answer.readline().decode()
+            assert line, "the stream has ended"
+            line = line.rstrip("\n")
+            if line.startswith("event: "):
+                kind, data = line[7:], ""
+            elif line.startswith("data: "):
+                data += line[6:]
+            elif not line and wanted(kind, data):
+                return data
+
+    listen(TrialStarted(journal.run(run_id).results[0].trial))
+    listen(PhaseStarted("measure", 20.0))
+    for at in range(1, 4):
+        listen(second(at, 100))
+    until(lambda kind, data: kind == "series" and "Throughput" in data)
+    listen(second(4, 123))
+    until(lambda kind, data: kind == "series" and "123" in data)
+    until(lambda kind, data: kind == "state" and "123/s now" in data)
+    journal.set_status(run_id, "done")
+    until(lambda kind, data: kind == "end")
+    connection.close()
+
+
+def test_nobody_stops_a_run_that_has_ended(client: Client, journal: Journal) -> None:
+    run_id = run_simulated(journal)
+    status, page, _ = client.post("stop", {"run": run_id})
+    assert status == 409
+    assert "not running" in page
+
+
+def test_a_run_needs_the_same_consent_as_on_the_command_line(client: Client) -> None:
+    for form in ({}, {"changes": "vm.swappiness", "yes": "yes"}):
+        status, page, _ = client.post("start", {"experiment": "slow-42k", **form})
+        assert (status, "without consent" in page) == (409, True)
+
+
+def test_what_an_experiment_starts_is_allowed_as_it_was_seen_or_not_run(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Wanted] = []
+    plan = Planned("what it would do", is_refused=False, programs='["rm", "x"]')
+    monkeypatch.setattr("pgdrag.serve.pages.planned", lambda wanted: plan)
+    monkeypatch.setattr("pgdrag.serve.pages.start", started.append)
+    _, page, _ = client.post("plan", {"file": "/x.toml"})
+    assert "what it would do" in page
+    assert "--allow-run" in page
+    digest = re.findall(r'name="programs" value="(\w+)"', page)[0]
+    allowed = {"experiment": "/x.toml", "yes": "yes", "allow-run": "yes", "programs": digest}
+    for missing in ({"allow-run": ""}, {"programs": "0"}, {"yes": ""}):
+        assert client.post("start", allowed | missing)[0] == 409
+    assert started == []
+    assert client.post("start", allowed)[0] == 303
+    assert [one.command for one in started] == ["pgdrag run /x.toml --allow-run"]
+
+
+def test_the_name_of_an_experiment_is_no_option() -> None:
+    wanted = Wanted("--dsn=x", scale="--yes", changes=("--allow-run",))
+    assert wanted.arguments() == [
+        "run",
+        "--scale=--yes",
+        "--allow-change=--allow-run",
+        "--",
+        "--dsn=x",
+    ]
+
+
+def test_no_second_run_is_started_beside_one(
+    client: Client, under_way: tuple[str, Listener]
+) -> None:
+    status, page, _ = client.post("start", {"experiment": "slow-42k", "yes": "yes"})
+    assert status == 409
+    assert f"{under_way[0]} is running" in page
+    assert "is running" in client.page("start")
+
+
+# --- the file of a run under way ---------------------------------------------------------------
+
+
+def live_of(path: Path) -> Watcher:
+    watcher = Watcher(path)
+    watcher.look()
+    return watcher
+
+
+def test_waits_and_background_work_stand_on_the_axis_of_the_load(tmp_path: Path) -> None:
+    with live_file.live_file(tmp_path / "live" / "a.jsonl", is_over=lambda _: True) as listen:
+        listen(PhaseStarted("warm up", 5.0))
+        listen(second(1, 100))
+        listen(PhaseStarted("measure", 5.0))
+        watcher = live_of(tmp_path / "live" / "a.jsonl")
+        began = watcher.watched._began_unix_s
+        assert began is not None
+        for at in (2, 3, 4):
+            listen(second(at, 100))
+            on_cpu = Series("on_cpu_sessions", "on CPU", "count", (began + at,), (float(at),))
+            listen(Sampled((on_cpu,), ("checkpointer",) if at > 2 else ()))
+        assert watcher.look()
+        recording = watcher.watched.figure().recording
+    assert recording.length_s == 4.0
+    waits = next(x for x in recording.panels if x.title == "Sessions, by what they do")
+    assert waits.traces[0].times_s == (2.0, 3.0, 4.0)
+    assert waits.traces[0].values == (2.0, 3.0, 4.0)
+    assert [mark.kind for mark in recording.marks] == ["warm up", "checkpointer at work"]
+
+
+def test_a_file_begins_anew_when_it_is_large_and_keeps_what_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_file, "MOST_BYTES", 4000)
+    path = tmp_path / "live" / "a.jsonl"
+    with live_file.live_file(path, is_over=lambda _: True) as listen:
+        listen(TimeLeft(5.0, 6.0))
+        listen(PhaseStarted("measure", 100.0))
+        watcher = live_of(path)
+        for at in range(1, 101):
+            listen(second(at, at))
+            assert path.stat().st_size <= 4000
+            watcher.look()
+        assert "measure" in watcher.watched.doing()[""]
+        assert watcher.watched.left == TimeLeft(5.0, 6.0)
+        assert watcher.watched.length_s == 100.0
+    assert not path.exists()
+    assert not watcher.look()
+
+
+def test_a_dead_runs_file_goes_when_another_run_begins(tmp_path: Path) -> None:
+    for name in ("dead", "alive"):
+        (tmp_path / f"{name}.jsonl").write_text("")
+    with live_file.live_file(tmp_path / "new.jsonl", is_over=lambda x: x == "dead"):
+        assert {x.stem for x in tmp_path.glob("*.jsonl")} == {"alive"}
+
+
+def test_a_run_goes_on_where_its_file_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "live").write_text("no directory")
+    with live_file.live_file(tmp_path / "live" / "a.jsonl", is_over=lambda _: True) as listen:
+        listen(second(1, 100))
+
+
+@given(st.integers(0, 600), st.binary(max_size=40))
+def test_a_reader_takes_whole_lines_alone(
+    tmp_path_factory: pytest.TempPathFactory, cut: int, torn: bytes
+) -> None:
+    path = tmp_path_factory.mktemp("live") / "a.jsonl"
+    with live_file.live_file(path, is_over=lambda _: True) as listen:
+        for at in range(1, 4):
+            listen(second(at, at))
+        whole = path.read_bytes()
+    path.write_bytes(whole[:cut])
+    reader = LiveReader(path)
+    first = reader.read()
+    assert len(first) == whole[:cut].count(b"\n")
+    with path.open("ab") as file:
+        file.write(whole[cut:])
+    assert len(first) + len(reader.read()) == 3
+    with path.open("ab") as file:
+        file.write(torn.replace(b"\n", b"") + b"\n")
+    assert reader.read() == []
+    reader.close()
+
+
+# --- the command -------------------------------------------------------------------------------
+
+
+def test_a_port_in_use_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    with PageServer(0) as server:
+        found = pgdrag("serve", "--port", str(server.server_port), PGDRAG_HOME=str(tmp_path))
+    assert found == (
+        2,
+        "",
+        f"error: port {server.server_port} of 127.0.0.1 is in use\n"
+        "hint: Give --port another number, or leave it out to take a free one.\n",
+    )
+
+
+def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "journal.sqlite").write_text("something else " * 100)
+    status, out, err = pgdrag("serve", PGDRAG_HOME=str(tmp_path))
+    assert (status, out) == (2, "")
+    assert err.startswith("error: could not use journal")
