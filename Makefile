@@ -17,6 +17,8 @@
 #   make lint      formatters, linters, type checker, layers
 #   make docs      write again what is generated in docs/reference
 #   make site      build the documentation as a site with search, in build/site; no network is needed once Zensical is there
+#   make release   build the wheels, the source distribution, the bill of materials and the manual into dist/, and try the wheel:
+#                  five minutes
 #   make claims    write the table of all published figures and their answers, from this machine's runs
 #   make studies   write the tables and pictures of docs/studies, from this machine's runs
 #   make clean     remove what was built (not your runs: see "pgdrag clean")
@@ -26,7 +28,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*.egg-info/*' | sed 's/ /\\ /g')
 
-.PHONY: claims studies run test test-contained bench simulate doctor plans twins aa torture fleet-faults kills existing lint format docs site clean update-goldens
+.PHONY: claims studies release run test test-contained bench simulate doctor plans twins aa torture fleet-faults kills existing lint format docs site clean update-goldens
 
 run: $(VENV)/installed
 	$(BIN)/pgdrag run slow-42k --scale demo
@@ -93,25 +95,30 @@ fleet-faults: $(VENV)/installed-dev
 	$(BIN)/python tests/fleet_networks.py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED))
 
 lint: $(VENV)/installed-dev
-	$(BIN)/ruff format --check src tests benchmarks documentation simulations examples
-	$(BIN)/ruff check src tests benchmarks documentation simulations examples
+	$(BIN)/ruff format --check src tests benchmarks documentation release simulations examples
+	$(BIN)/ruff check src tests benchmarks documentation release simulations examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	cargo fmt --check
 	cargo clippy --locked --all-targets --quiet -- -D warnings
 
 format: $(VENV)/installed-dev
-	$(BIN)/ruff format src tests benchmarks documentation simulations examples
-	$(BIN)/ruff check --fix src tests benchmarks documentation simulations examples
+	$(BIN)/ruff format src tests benchmarks documentation release simulations examples
+	$(BIN)/ruff check --fix src tests benchmarks documentation release simulations examples
 	cargo fmt
 
 SCHEMA := docs/reference/experiment.schema.json
 REPORT_SCHEMA := docs/reference/report.schema.json
+NOTICES := THIRD-PARTY.txt
 
 docs: $(VENV)/installed
 	$(BIN)/pgdrag check --schema > $(SCHEMA).new && mv $(SCHEMA).new $(SCHEMA)
 	$(BIN)/pgdrag report --schema > $(REPORT_SCHEMA).new && mv $(REPORT_SCHEMA).new $(REPORT_SCHEMA)
 	$(BIN)/python -m documentation
+	$(BIN)/python -m release.licences > $(NOTICES).new && mv $(NOTICES).new $(NOTICES)
+
+release: $(VENV)/installed-release
+	$(BIN)/python -m release
 
 site: $(VENV)/installed-site
 	$(BIN)/zensical build --strict --clean
@@ -130,7 +137,7 @@ update-goldens: $(VENV)/installed-dev
 	PGDRAG_UPDATE_GOLDENS=1 $(BIN)/python -m pytest -q tests/golden
 
 clean:
-	rm -rf $(VENV) build target src/*.egg-info
+	rm -rf $(VENV) build dist target src/*.egg-info
 
 $(VENV)/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -139,7 +146,7 @@ $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
 # Builds the wheel, with the driver in it, and installs it: what is tested is what is shipped.
-BUILT_FROM := $(VENV)/bin/pip pyproject.toml constraints.txt Cargo.toml Cargo.lock $(SOURCES)
+BUILT_FROM := $(VENV)/bin/pip pyproject.toml constraints.txt THIRD-PARTY.txt Cargo.toml Cargo.lock $(SOURCES)
 define INSTALL
 @echo 'Building pgdrag and its load driver (a minute or two the first time) …'
 @$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
@@ -152,6 +159,10 @@ $(VENV)/installed: $(BUILT_FROM)
 $(VENV)/installed-dev: $(BUILT_FROM)
 	$(INSTALL) '.[dev,site]'
 	@touch $(VENV)/installed $(VENV)/installed-site $@
+
+$(VENV)/installed-release: $(BUILT_FROM)
+	$(INSTALL) '.[release]'
+	@touch $(VENV)/installed $@
 
 $(VENV)/installed-site: $(VENV)/bin/pip pyproject.toml constraints.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt zensical

@@ -1,1 +1,1 @@
-"""What of the documentation is made from the code; see docs/reference."""
+"""What of the documentation is made from the code: pages of docs/reference, and the manual."""

@@ -57,27 +57,46 @@ def _command(name: str, command: Any, *, level: int) -> Iterator[str]:
         for one, its_command in under.items():
             yield from _command(f"{name} {one}", its_command, level=level + 1)
         return
+    arguments, options = parameters(command)
+    yield f"```text\n{synopsis(name, command)}\n```"
+    yield _table(
+        ("argument", "meaning"),
+        ((_code(argument_name(x)), _prose(meaning(x))) for x in arguments),
+    )
+    yield _table(
+        ("option", "meaning"),
+        ((", ".join(map(_code, option_names(x))), _prose(meaning(x))) for x in options),
+    )
+
+
+def parameters(command: Any) -> tuple[list[Any], list[Any]]:
+    """Return a command's arguments, and its options without those that nobody should use."""
     arguments = [x for x in command.params if x.param_type_name == "argument"]
-    options = [x for x in command.params if x not in arguments and not x.hidden]
-    words = [name, *(["[OPTIONS]"] if options else []), *map(_argument, arguments)]
-    yield f"```text\n{' '.join(words)}\n```"
-    yield _table(("argument", "meaning"), ((f"`{_argument(x)}`", _meaning(x)) for x in arguments))
-    yield _table(("option", "meaning"), ((_option(x), _meaning(x)) for x in options))
+    return arguments, [x for x in command.params if x not in arguments and not x.hidden]
 
 
-def _argument(one: Any) -> str:
+def synopsis(name: str, command: Any) -> str:
+    """Return how a command is called: "pgdrag show [OPTIONS] [RUN]"."""
+    arguments, options = parameters(command)
+    return " ".join([name, *(["[OPTIONS]"] if options else []), *map(argument_name, arguments)])
+
+
+def argument_name(one: Any) -> str:
+    """Return an argument as it is written where a command is called: "[RUN...]"."""
     name = one.metavar or one.name.upper()
     shown = f"{name}..." if one.nargs == -1 and not name.endswith("...") else name
     return shown if one.required or shown.startswith("[") else f"[{shown}]"
 
 
-def _option(one: Any) -> str:
+def option_names(one: Any) -> list[str]:
+    """Return all names of an option, long ones first, each with its value: ["--output FILE", "-o FILE"]."""
     value = "" if one.is_flag else f" {one.metavar or one.name.upper()}"
     names = [*sorted(one.opts, key=lambda name: not name.startswith("--")), *one.secondary_opts]
-    return ", ".join(f"`{name}{value}`" for name in names)
+    return [f"{name}{value}" for name in names]
 
 
-def _meaning(one: Any) -> str:
+def meaning(one: Any) -> str:
+    """Return what an argument or option means, with its range and default."""
     notes = []
     if one.min is not None and one.max is not None and one.max < _UNLIMITED:
         notes.append(f"{one.min:,} to {one.max:,}")
@@ -85,11 +104,11 @@ def _meaning(one: Any) -> str:
         notes.append(f"default: {'on' if one.default is True else one.default}")
     text = one.help or ""
     if not notes:
-        return _prose(text)
+        return text
     known = re.search(r" \((default: [^()]*)\)$", text)
     if known:
         text, notes = text[: known.start()], [known[1], *notes]
-    return _prose(f"{text} ({'; '.join(notes)})")
+    return f"{text} ({'; '.join(notes)})"
 
 
 def factors() -> str:

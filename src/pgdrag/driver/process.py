@@ -157,7 +157,7 @@ def find_driver() -> Path:
     raise DriverError(
         "load driver is not installed",
         detail=f"There is no pgdrag-driver in {beside.parent} nor on the PATH.",
-        hint="Install pgdrag with pip, which builds it with cargo, or name it in PGDRAG_DRIVER.",
+        hint="Install pgdrag with pip from a wheel, or from source with cargo; or name it in PGDRAG_DRIVER.",
     )
 
 
