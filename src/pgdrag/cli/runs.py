@@ -9,7 +9,6 @@ import typer
 
 from pgdrag.cli.options import Json, RunName
 from pgdrag.cli.plain_output import print_document, print_json
-from pgdrag.english import capital
 from pgdrag.errors import UsageError
 
 if TYPE_CHECKING:
@@ -164,9 +163,9 @@ def report(
 
 
 def _report_two(first: str, second: str, form: str, output: Path | None) -> None:
-    from pgdrag.cli.findings import write_report
+    from pgdrag.cli.findings import findings_of, write_report
     from pgdrag.cli.place import open_journal, report_path
-    from pgdrag.findings.two_runs import TwoRuns, not_comparable, two_runs
+    from pgdrag.findings.two_runs import TwoRuns, two_runs
     from pgdrag.report.json import json_of
     from pgdrag.report.markdown import blocks_as_markdown
     from pgdrag.report.terminal import blocks_as_text
@@ -178,8 +177,11 @@ def _report_two(first: str, second: str, form: str, output: Path | None) -> None
     def as_text(found: TwoRuns) -> str:
         return blocks_as_text(two_runs_blocks(found), width=100)
 
+    def as_html(found: TwoRuns) -> str:
+        return render_two_runs_html(found, *(findings_of(x, journal) for x in (before, after)))
+
     renders = {
-        "html": render_two_runs_html,
+        "html": as_html,
         "markdown": as_markdown,
         "json": json_of,
         "terminal": as_text,
@@ -187,15 +189,9 @@ def _report_two(first: str, second: str, form: str, output: Path | None) -> None
     if form not in renders:
         raise UsageError(f"--format {form} is of one run", hint=f"Use {', '.join(renders)}.")
     journal = open_journal()
-    before, after = (journal.run(journal.find(x), has_recordings=False) for x in (first, second))
-    if before.run_id == after.run_id:
-        raise UsageError(f"both runs are {before.run_id}", hint="Name two runs.")
-    if reasons := not_comparable(before, after):
-        raise UsageError(
-            f"runs {before.run_id} and {after.run_id} cannot be compared: they differ in more than what is asked about",
-            detail=" ".join(f"{capital(x.words)}." for x in reasons),
-            hint="Compare runs of one workload and load on one machine.",
-        )
+    before, after = (
+        journal.run(journal.find(x), has_recordings=form == "html") for x in (first, second)
+    )
     found, render = two_runs(before, after), renders[form]
     if output is None and form == "html":
         output = report_path(f"{after.run_id}-against-{before.run_id}")

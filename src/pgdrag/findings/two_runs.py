@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 
+from pgdrag.english import capital
+from pgdrag.errors import UsageError
 from pgdrag.findings.compared import Compared, compared
 from pgdrag.findings.find import design_finding
 from pgdrag.findings.history import Difference, differences
@@ -54,7 +56,19 @@ class TwoRuns:
 
 
 def two_runs(before: RunRecord, after: RunRecord) -> TwoRuns:
-    """Compare the treatments of two runs that `not_comparable` has nothing against."""
+    """Compare the treatments of two runs.
+
+    Raises:
+        UsageError: they cannot be compared, and why.
+    """
+    if before.run_id == after.run_id:
+        raise UsageError(f"both runs are {before.run_id}", hint="Name two runs.")
+    if reasons := not_comparable(before, after):
+        raise UsageError(
+            f"runs {before.run_id} and {after.run_id} cannot be compared: they differ in more than what is asked about",
+            detail=" ".join(f"{capital(x.words)}." for x in reasons),
+            hint="Compare runs of one workload and load on one machine.",
+        )
     sides = [_treatments(run) for run in (before, after)]
     return TwoRuns(
         before=before.run_id,

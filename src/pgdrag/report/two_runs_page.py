@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pgdrag
 from pgdrag.english import counted, listed_some
 from pgdrag.findings.two_runs import TreatmentTwice, TwoRuns
-from pgdrag.findings.values import Interval
+from pgdrag.findings.values import Findings, Interval, TreatmentFinding
 from pgdrag.findings.wording import slowdown_words
 from pgdrag.report.cells import NOTHING, bounds_words, brief_slowdown, slowdown_cell
-from pgdrag.report.document import Block, Cell, Heading, Paragraph, Tone, table_of
+from pgdrag.report.document import (
+    Block,
+    Cell,
+    Details,
+    Heading,
+    Paragraph,
+    Recording,
+    TimeSeries,
+    Tone,
+    table_of,
+)
 from pgdrag.report.html import PageHead, PagePart, render_page
 from pgdrag.report.rows_chart import Row, rows_figure
+from pgdrag.report.series_words import panels_text
+from pgdrag.report.trial_series import has_recording, recording_of
 from pgdrag.units import format_duration, format_number, format_rate
 
+_MARKS = 20  # of a kind
+_MOST_PICTURES = 12
 _DRIFT = (
     "The machine may have drifted between the runs: that is in the ratio of throughput, and not in its interval, which "
     "only knows how trials of one run differ. From the slowdown against the baseline of the same run it is cancelled. "
@@ -44,8 +59,8 @@ def two_runs_blocks(found: TwoRuns) -> Iterator[Block]:
     yield Paragraph(_DRIFT, Tone.MUTED)
 
 
-def render_two_runs_html(found: TwoRuns) -> str:
-    """Return a self-contained HTML page."""
+def render_two_runs_html(found: TwoRuns, before: Findings, after: Findings) -> str:
+    """Return a self-contained HTML page, with the series of both runs in one picture for each treatment."""
     head = PageHead(
         eyebrow="pgdrag · two runs",
         title=f"{found.after} against {found.before}",
@@ -53,7 +68,10 @@ def render_two_runs_html(found: TwoRuns) -> str:
         footer=f"Made from both runs by pgdrag {pgdrag.__version__}.",
         version=pgdrag.__version__,
     )
-    return render_page(head, [PagePart("two-runs", "Two runs", [*two_runs_blocks(found)])])
+    parts = [PagePart("two-runs", "Two runs", [*two_runs_blocks(found)])]
+    if series := [*_series(before, after)]:
+        parts.append(PagePart("time-series", "What happened when", series))
+    return render_page(head, parts)
 
 
 def _answer(found: TwoRuns) -> str:
@@ -108,3 +126,23 @@ def _row(one: TreatmentTwice) -> Row:
     assert one.slowdown is not None, one.treatment
     verdict, slowdown = one.slowdown.verdict, one.slowdown.slowdown
     return Row(one.treatment, words=brief_slowdown(verdict, slowdown), found=slowdown)
+
+
+def _series(before: Findings, after: Findings) -> Iterator[Block]:
+    seen = [
+        {one.rung.name: _recording(found, one) for one in found.rungs if has_recording(one)}
+        for found in (before, after)
+    ]
+    both = [name for name in seen[0] if name in seen[1]]
+    for name in both[:_MOST_PICTURES]:
+        first, second = (side[name] for side in seen)
+        text = f"{first.name}\n{panels_text(first.panels)}\n\n{second.name}\n{panels_text(second.panels)}"
+        caption = f"The trial in the middle by throughput of each run. Dashed lines: {second.name}."
+        figure = TimeSeries(first, (second,), second.name, caption, text)
+        yield figure if len(both) == 1 else Details(name, (figure,))
+    if len(both) > _MOST_PICTURES:
+        yield Paragraph(f"{len(both) - _MOST_PICTURES} more treatments are not drawn.", Tone.MUTED)
+
+
+def _recording(found: Findings, rung: TreatmentFinding) -> Recording:
+    return replace(recording_of(rung, _MARKS), name=f"{found.run.run_id} {rung.rung.name}")

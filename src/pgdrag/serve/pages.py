@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from pgdrag.errors import PgdragError, UsageError
 from pgdrag.experiment import shipped_experiments
+from pgdrag.findings.two_runs import two_runs
 from pgdrag.findings.values import Findings
 from pgdrag.host.process_alive import start_ticks
 from pgdrag.journal import Journal, TrialLine
@@ -26,7 +27,7 @@ from pgdrag.journal.live_file import live_path
 from pgdrag.model import Outcome, RunRecord
 from pgdrag.report.html import render_html
 from pgdrag.report.series_script import SeriesAssets, script_policy, series_assets
-from pgdrag.serve.comparing import comparison_page
+from pgdrag.report.two_runs_page import render_two_runs_html
 from pgdrag.serve.server import Answer, NotFound, Request, Stream
 from pgdrag.serve.starting import Started, Wanted, planned, start, stop
 from pgdrag.serve.watching import Watcher
@@ -311,8 +312,12 @@ class RunPages:
             raise UsageError(
                 "two runs can be compared", hint="Go back and tick two runs in the list."
             )
-        found = [self._findings_of(journal.run(name), journal) for name in names]
-        return Answer(comparison_page(*found), _REPORT_POLICY)
+        before, after = sorted(
+            (journal.run(name) for name in names), key=lambda x: x.started_unix_s
+        )
+        sides = (self._findings_of(run, journal) for run in (before, after))
+        page = render_two_runs_html(two_runs(before, after), *sides)
+        return Answer(page, _REPORT_POLICY)
 
     # --- starting and stopping ---------------------------------------------------------------------
 
