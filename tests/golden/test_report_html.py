@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from report_sample import hostile_findings, large_findings, sample_findings
 from series_sample import eventful_findings, hostile_series, long_findings, without_series
 
 from pgdrag.report.html import render_html
+from pgdrag.report.json import render_json
 
 CELLS = ("th", "td")  # which HTML closes before the next one
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -90,7 +93,7 @@ def test_a_policy_forbids_scripts_and_requests_where_no_script_is_needed():
     html = render_html(without_series(sample_findings()))
     page = Page(html)
     assert policy_of(page) == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-    assert page.named("script") == []
+    assert [one.get("type") for one in page.named("script")] == ["application/json"]
 
 
 def test_a_policy_lets_exactly_the_own_scripts_run_by_their_hashes():
@@ -151,7 +154,29 @@ def test_text_from_files_and_servers_stays_text(text):
 
 
 def test_an_address_that_would_run_something_is_no_link():
-    assert Page(render_html(hostile_findings("alert(1)"))).named("a") == []
+    links = Page(render_html(hostile_findings("alert(1)"))).named("a")
+    assert all(str(one["href"]).startswith("#trial-") for one in links)
+
+
+def embedded(html: str) -> Any:
+    return json.loads(
+        re.findall(r'<script [^>]*id="report-data">(.*?)</script>', html, re.DOTALL)[0]
+    )
+
+
+def test_the_numbers_are_in_the_page_under_the_keys_of_the_json_report():
+    found = embedded(render_html(sample_findings()))
+    whole = json.loads(render_json(sample_findings()))
+    assert found["answer"] == whole["answer"]
+    assert [one["tps"] for one in found["rungs"]] == [one["tps"] for one in whole["rungs"]]
+    assert [one["name"] for one in found["rungs"]] == [f"A{at}" for at in range(7)]
+    for one, other in zip(found["trials"], whole["trials"], strict=True):
+        assert one == {key: other[key] for key in one}
+
+
+def test_text_in_the_embedded_numbers_ends_no_element():
+    text = "</script><script>alert(1)</script><!--"
+    assert embedded(render_html(hostile_findings(text)))["rungs"][1]["title"] == text
 
 
 def test_a_large_run_stays_under_500_kb():
@@ -162,7 +187,7 @@ def test_a_large_run_stays_under_500_kb():
 
 def test_seven_rungs_with_every_series_of_two_minutes_stay_under_500_kb():
     html = render_html(eventful_findings())
-    assert html.count('<figure class="series"') == 7
+    assert html.count('<figure class="series"') == 8
     assert len(html.encode()) < 500_000
 
 

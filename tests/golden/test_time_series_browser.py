@@ -31,7 +31,8 @@ addEventListener("error", event => wrong.push(event.message));
 addEventListener("securitypolicyviolation", event => wrong.push(event.violatedDirective));
 console.error = console.warn = (...words) => wrong.push(words.join(" "));
 const wait = () => new Promise(done => setTimeout(done, 100));
-const figure = at => document.getElementById(`series-${at}`);
+const ofAll = () => document.querySelector('.series[aria-label^="All"]');
+const figure = at => [...document.querySelectorAll('.series:not([aria-label^="All"])')][at];
 const shown = at => figure(at).querySelector("output").value;
 const over = (at, panel) => figure(at).querySelectorAll(".u-over")[panel];
 const labels = at => [...figure(at).querySelectorAll(".u-label")].map(label => label.textContent);
@@ -90,7 +91,7 @@ def tells(findings: Callable[[], Findings], act: str, *, width: int = 1000) -> p
     """
     return {
       figures: document.querySelectorAll(".series .live").length,
-      canvases: [...document.querySelectorAll(".uplot canvas")].map(colours),
+      canvases: [...document.querySelectorAll(".uplot canvas")].filter(one => !ofAll().contains(one)).map(colours),
       stills: [...document.querySelectorAll(".still")].filter(still => !still.hidden).length,
       titles: [...figure(0).querySelectorAll(".panel-title")].map(title => title.textContent),
       lanes: [...figure(0).querySelectorAll(".lane button")].map(one => one.textContent),
@@ -100,12 +101,39 @@ def tells(findings: Callable[[], Findings], act: str, *, width: int = 1000) -> p
 def test_every_panel_is_drawn_under_the_policy_of_the_page(page):
     told = page.told()
     assert told["wrong"] == []
-    assert told["figures"] == 7
+    assert told["figures"] == 8
     assert told["stills"] == 0
     assert len(told["canvases"]) == 7 * len(told["titles"])
     assert all(colours > 10 for colours in told["canvases"])
     assert told["titles"][:3] == ["Throughput", "Latency", "Sessions, by what they do"]
     assert told["lanes"] == ["checkpoint × 2", "vacuum × 2", "deadlock × 1", "error × 17"]
+
+
+@tells(
+    eventful_findings,
+    """
+    const titles = () => [...ofAll().querySelectorAll(".panel-title")].map(title => title.textContent);
+    const choice = ofAll().querySelector("select"), first = titles();
+    const names = [...ofAll().querySelector(".panel").querySelectorAll(".u-label")].map(one => one.textContent);
+    const choose = async text => {
+      choice.value = [...choice.options].find(option => option.text === text).value;
+      choice.dispatchEvent(new Event("change"));
+      await wait();
+      return titles();
+    };
+    const one = await choose("WAL"), all = await choose("all of them");
+    return { first, names, one, all: all.length, options: choice.options.length,
+             lanes: ofAll().querySelectorAll(".lane").length, length: ofAll().querySelector("output").value };
+    """,
+)
+def test_all_rungs_are_laid_over_each_other_for_any_series(page):
+    told = page.told()
+    assert told["wrong"] == []
+    assert told["first"] == ["Throughput: committed", "Latency: 99th percentile"]
+    assert told["names"] == ["at", *(f"A{at}" for at in range(7))]
+    assert told["one"] == ["WAL"]
+    assert told["options"] == told["all"] + 2 > 20
+    assert (told["lanes"], told["length"]) == (0, "0 to 120 s")
 
 
 @tells(
@@ -290,9 +318,9 @@ def test_what_a_log_holds_reaches_the_page_as_text_only(page, name):
 
 def test_a_link_to_one_picture_opens_and_draws_the_file_as_it_is(tmp_path):
     page = write(tmp_path / "report.html", render_html(eventful_findings()))
-    dom = browse(tmp_path, page, "--dump-dom", "--virtual-time-budget=5000", fragment="series-1")
+    dom = browse(tmp_path, page, "--dump-dom", "--virtual-time-budget=5000", fragment="series-2")
     drawn = dom.split('<figure class="series"')[1:]
-    assert ['class="uplot' in figure for figure in drawn] == [at == 1 for at in range(7)]
+    assert ['class="uplot' in figure for figure in drawn] == [at in (0, 2) for at in range(8)]
 
 
 def test_without_scripts_lines_of_text_stand_there(tmp_path):

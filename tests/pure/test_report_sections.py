@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 
 from analysis_runs import LOAD, measurement, result, run_of, rung, setting, three_of
@@ -23,6 +24,7 @@ from pgdrag.report.schema import report_schema
 from pgdrag.report.sections import Section, all_sections
 from pgdrag.report.terminal import terminal_text
 from pgdrag.stats.batches import long_memory
+from pgdrag.stats.hdr_histogram import encoded
 from pgdrag.stats.rates import LONG_MEMORY
 from pgdrag.testing.conformance_sections import SectionConformance, every_state
 
@@ -232,3 +234,25 @@ def test_waits_stand_by_type_of_process_beside_those_of_the_rung_before():
     text = render_markdown(find(run))
     assert "| client backend | IO:WalSync | 100 µs | 1 ms | 100 % |" in text
     assert "| checkpointer | IO:DataFileWrite | 100 µs | 100 µs | 100 % |" in text
+
+
+def test_a_link_to_a_trial_leads_to_its_row():
+    html = render_html(find(run_of([rung("A0")], [result("A0", 60_000, number=12)])))
+    assert html.count('<a id="trial-12" href="#trial-12">12</a>') == 1
+
+
+def test_latency_shows_its_modes_and_whose_they_are():
+    fast, slow = np.zeros(4096, np.int64), np.zeros(4096, np.int64)
+    fast[900:1100], slow[3400:3600] = 4, 1
+    latency = {
+        name: Latency(int(x.sum()), 1e3, 1e3, 1e3, 1e3, 1e3, encoded(x))
+        for name, x in (("payment", fast), ("new_order", slow), ("none", slow * 0))
+    }
+    window = replace(measurement(1000), latency=latency)
+    run = run_of([rung("A0")], [replace(result("A0", None), measurement=window)])
+    html = render_html(find(run))
+    assert "950 µs (80 %, payment) and 5.9 ms (20 %, new_order)" in html
+    older = {name: replace(one, encoded="") for name, one in latency.items()}
+    window = replace(window, latency=older)
+    run = run_of([rung("A0")], [replace(result("A0", None), measurement=window)])
+    assert "latency-chart" not in render_html(find(run))

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis_runs import measurement, result, run_of, rung
+from analysis_runs import measurement, observation, result, run_of, rung
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Findings
 from pgdrag.model import Claim, RunRecord
@@ -32,7 +32,8 @@ from pgdrag.report.document import (
     TimeSeries,
     Trace,
 )
-from pgdrag.report.sections.time_series import TimeSeriesSection
+from pgdrag.report.markdown import render_markdown
+from pgdrag.report.sections.time_series import TimeSeriesSection, checkpoint_words
 from pgdrag.report.series_script import series_json, series_of
 from pgdrag.report.series_words import spark
 from pgdrag.report.thinning import fitted, points_of_each, thinned, thinned_points
@@ -183,7 +184,8 @@ def series(name: str, *found: float, unit: Any = "count", label: str = "", **res
 
 
 def figures(found: Findings) -> list[TimeSeries]:
-    return list(series_of(TimeSeriesSection().blocks(found)))
+    every = list(series_of(TimeSeriesSection().blocks(found)))
+    return [one for one in every if not one.is_of_all]
 
 
 def titles(found: Findings) -> list[str]:
@@ -253,6 +255,41 @@ def test_each_picture_names_its_trial_and_offers_the_rung_before_first():
     ]
     assert [other.name for other in figures(found)[2].others] == ["A1", "A0"]
     assert {one.overlay for one in figures(found)} == {""}
+
+
+def test_all_rungs_are_over_each_other_first():
+    found = run_with(Recordings(), Recordings(), Recordings())
+    of_all = next(series_of(TimeSeriesSection().blocks(found)))
+    assert of_all.is_of_all
+    assert [one.name for one in (of_all.recording, *of_all.others)] == ["A0", "A1", "A2"]
+    assert of_all.text.splitlines() == [f"A{at}  {'█' * 10}  10/s" for at in range(3)]
+    assert decoded(of_all)["figures"] == [
+        {"here": 0, "others": [1, 2], "overlay": None, "all": True}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        (
+            [0, 0],
+            "No checkpoint began in these windows: what checkpoints cost is not in these numbers.",
+        ),
+        ([0, 3], "Checkpoints that began in the window: none on A0, 3 on A1."),
+        ([2, 2], "Checkpoints that began in the window: 2 on A0 and A1."),
+        ([None, None], ""),
+    ],
+)
+def test_the_checkpoints_of_the_windows_are_counted(counts: list[int | None], words: str):
+    found = run_with(Recordings(), Recordings())
+    results = [
+        replace(one, evidence=(observation("checkpoints_per_s", n if n is None else n / 60),))
+        for one, n in zip(found.run.results, counts, strict=True)
+    ]
+    again = find(replace(found.run, results=tuple(results)))
+    assert checkpoint_words(again) == words
+    shown = [line for line in render_markdown(again).splitlines() if line.startswith("| Trial ")]
+    assert ("Checkpoints" in shown[0]) == (words != "")
 
 
 def test_two_sides_of_a_comparison_share_one_picture():
@@ -331,7 +368,9 @@ def test_what_could_not_be_seen_is_said_once_with_the_rungs_that_lack_it():
 def test_pictures_are_thinned_and_those_left_out_are_named():
     found = run_with(Recordings(), Recordings(), Recordings())
     blocks = fitted(TimeSeriesSection().blocks(found), 4, left_out=["A1"])
-    drawn = list(series_of(blocks))
+    of_all, *drawn = series_of(blocks)
+    assert (of_all.is_of_all, of_all.recording.name) == (True, "A0")
+    assert [other.name for other in of_all.others] == ["A2"]
     assert [one.recording.name for one in drawn] == ["A0", "A2"]
     assert [other.name for other in drawn[1].others] == ["A0"]
     assert [len(one.recording.panels[0].traces[0].values) for one in drawn] == [4, 4]

@@ -64,7 +64,7 @@ def print_findings(findings: Findings, *, json: bool) -> None:
         render_terminal(findings, stdout())
 
 
-def write_report(findings: T, path: Path, render: Callable[[T], str]) -> None:
+def write_report(findings: T, path: Path, render: Callable[[T], str | bytes]) -> None:
     """Write rendered findings, of one run or of several.
 
     Raises:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -90,17 +91,17 @@ def report(
         ),
     ] = None,
     format: Annotated[  # noqa: A002 -- the option's name is --format
-        Literal["html", "markdown", "json", "terminal", "conf", "junit", "comment"],
+        Literal["html", "markdown", "json", "terminal", "conf", "junit", "comment", "png"],
         typer.Option(
             help="Format of the report; conf: the configuration that a search found; junit: XML for a CI server; "
-            "comment: Markdown for a pull request"
+            "comment: Markdown for a pull request; png: a picture of the verdict to share (needs pgdrag[png])"
         ),
     ] = "html",
     output: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write to FILE, or - for stdout (default: HTML to $PGDRAG_HOME/reports/RUN.html, others to stdout)",
+            help="Write to FILE, or - for stdout (default: HTML and PNG to $PGDRAG_HOME/reports/, others to stdout)",
         ),
     ] = None,
     link: Annotated[
@@ -121,6 +122,7 @@ def report(
     from pgdrag.report.junit import render_junit
     from pgdrag.report.markdown import render_markdown
     from pgdrag.report.schema import report_schema
+    from pgdrag.report.share_picture import render_png
     from pgdrag.report.terminal import terminal_text
 
     if schema:
@@ -138,6 +140,16 @@ def report(
         _report_two(run, other, format, output)
         return
     findings = _findings(run)
+    if output is None and format in ("html", "png"):
+        output = report_path(findings.run.run_id).with_suffix(f".{format}")
+    if format == "png":
+        assert output is not None, "it has a default"
+        if str(output) == "-":
+            sys.stdout.buffer.write(render_png(findings))
+            return
+        write_report(findings, output, render_png)
+        print(output.resolve())
+        return
 
     def as_comment(findings: Findings) -> str:
         alarms = alarms_of(findings.run, open_journal())
@@ -152,8 +164,6 @@ def report(
         "junit": render_junit,
         "comment": as_comment,
     }[format]
-    if output is None and format == "html":
-        output = report_path(findings.run.run_id)
     if output is None or str(output) == "-":
         write = print if format == "terminal" else print_document
         write(render(findings).rstrip("\n"))

@@ -17,7 +17,7 @@ from pgdrag.findings.values import (
     Verdict,
 )
 from pgdrag.findings.wording import inverse, published_size, slowdown_words
-from pgdrag.model import Outcome
+from pgdrag.model import Outcome, Result
 from pgdrag.report.document import NOTHING as NOTHING
 from pgdrag.report.document import Cell, Tone
 from pgdrag.units import format_duration, format_number, format_rate, format_ratio
@@ -99,6 +99,15 @@ def committed_in_middle(findings: Findings, rung: TreatmentFinding) -> int:
         if result.trial.number == rung.middle_trial and result.measurement is not None:
             return result.measurement.total.committed
     return 0
+
+
+def checkpoints_of(result: Result) -> int | None:
+    """Return how many checkpoints began in a trial's window; None where nobody counted them."""
+    if result.measurement is None:
+        return None
+    rates = (one.value for one in result.evidence if one.name == "checkpoints_per_s")
+    per_s = next(rates, None)
+    return None if per_s is None else round(per_s * result.measurement.elapsed_s)
 
 
 def slowdown_cell(comparison: Comparison | None) -> Cell:

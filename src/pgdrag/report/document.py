@@ -52,6 +52,7 @@ class Cell:
         note: what stands below in smaller type: an interval, a title, a reason.
         is_strong: worth finding at a glance.
         url: where the text leads, or "".
+        anchor: under which a link finds it in a page, such as `trial-12`, or "".
     """
 
     text: str
@@ -60,6 +61,7 @@ class Cell:
     is_strong: bool = False
     url: str = ""
     shade: Shade = Shade.NONE
+    anchor: str = ""
 
 
 NOTHING = Cell("–", tone=Tone.MUTED)  # the cell is empty on purpose
@@ -227,6 +229,7 @@ class TimeSeries:
     Attributes:
         others: what the reader may lay over it.
         overlay: the name of the one of these that is laid over it from the start, or "".
+        is_of_all: each quantity has a panel with a line for each recording, this one and the others.
         text: the same in lines of plain text.
         change: how much there is to see in it: what has least is left out first where there is no room.
     """
@@ -237,6 +240,7 @@ class TimeSeries:
     caption: str
     text: str
     change: float = math.inf
+    is_of_all: bool = False
 
     def __post_init__(self) -> None:
         assert self.overlay in ("", *(one.name for one in self.others)), self.overlay

@@ -9,7 +9,8 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from pgdrag.findings.values import Findings
-from pgdrag.report.document import Block
+from pgdrag.report.document import Block, Figure
+from pgdrag.report.json import embedded_json
 from pgdrag.report.sections import sections_for
 from pgdrag.report.series_script import series_assets, series_of
 from pgdrag.report.thinning import fitted
@@ -31,6 +32,7 @@ class PageHead:
         question: below the title, or "".
         footer: where it is from, as a sentence.
         version: of the pgdrag that made what it shows.
+        data: JSON for programs, with nothing in it that ends a script element; or "".
     """
 
     eyebrow: str
@@ -38,6 +40,7 @@ class PageHead:
     question: str
     footer: str
     version: str
+    data: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ def render_html(findings: Findings) -> str:
         question=study.question,
         footer=f"Run {run.run_id}, made by pgdrag {run.pgdrag_version}.",
         version=run.pgdrag_version,
+        data=embedded_json(findings),
     )
     sections = sections_for(findings)
     parts = [PagePart(x.name, x.title, x.blocks(findings), x.is_folded) for x in sections]
@@ -76,6 +80,7 @@ def render_page(head: PageHead, parts: Sequence[PagePart]) -> str:
     figures = series_of(block for part in parts for block in part.blocks)
     # Of those that changed alike the later go first: all are compared with what came before.
     names = [x.recording.name for x in sorted(figures, key=lambda one: -one.change)]
+    names = list(dict.fromkeys(names))  # all over each other are a picture of the first of them
 
     def page_with(points: int, kept: int) -> str:
         out = names[kept:]
@@ -97,6 +102,7 @@ def _page(head: PageHead, parts: Sequence[PagePart]) -> str:
     series = list(series_of(block for part in parts for block in part.blocks))
     return _template().render(
         head=head,
+        data=head.data,
         parts=parts,
         series=series_assets(series) if series else None,
         next_series=count().__next__,
@@ -118,9 +124,13 @@ def _template() -> Template:
     )
     environment.filters["as_svg"] = Markup  # charts escape their own text
     environment.filters["as_script"] = Markup  # the package's own; data in it is escaped as JSON
-    environment.filters["block_kind"] = lambda block: type(block).__name__
+    environment.filters["block_kind"] = _block_kind
     environment.tests["web_address"] = _is_web_address
     return environment.get_template("report.html.j2")
+
+
+def _block_kind(block: Block) -> str:
+    return "Figure" if isinstance(block, Figure) else type(block).__name__
 
 
 def _is_web_address(url: str) -> bool:

@@ -56,6 +56,39 @@ def json_of(value: object) -> str:
     return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+# What a page carries of the rungs and trials: their numbers, without what was seen of them.
+_RUNG_NUMBERS = ("state", "outcome", "reason", "trials", "tps", "to_baseline", "to_previous")
+_TRIAL_NUMBERS = (
+    "number",
+    "block",
+    "treatment",
+    "outcome",
+    "elapsed_s",
+    "committed",
+    "committed_per_s",
+)
+
+
+def embedded_json(findings: Findings) -> str:
+    """Return the numbers of the report under the keys of the whole document, for a script element of a page."""
+    # Here: the terminal does not wait for Jinja.
+    from jinja2.utils import htmlsafe_json_dumps
+
+    run, study = findings.run, findings.run.study
+    document: dict[str, Json] = {
+        "pgdrag_report": FORMAT,
+        **_fields(findings, HEAD),
+        "run": _fields(run, ("run_id", "status", "server_version", "pgdrag_version", "host")),
+        "study": _fields(study, ("name", "title", "question", "scale", "design")),
+        "rungs": [
+            {**_fields(one.rung, ("name", "title")), **_fields(one, _RUNG_NUMBERS)}
+            for one in findings.rungs
+        ],
+        "trials": [_fields(_trial(one), _TRIAL_NUMBERS) for one in run.results],
+    }
+    return htmlsafe_json_dumps(document, separators=(",", ":"), allow_nan=False)
+
+
 def keys_of(kind: type, without: Sequence[str]) -> tuple[str, ...]:
     """Return the fields of a dataclass that are keys of the document: all but those that stand elsewhere in it."""
     return tuple(x.name for x in fields(kind) if x.name not in without)

@@ -56,6 +56,13 @@ class Row:
     dots: Sequence[float] = ()
 
 
+@dataclass(frozen=True)
+class RowsFigure(Figure):
+    """The picture, with what is drawn in it."""
+
+    rows: tuple[Row, ...] = ()
+
+
 def rows_figure(
     rows: Sequence[Row],
     title: str,
@@ -66,7 +73,7 @@ def rows_figure(
     band: float = 1.0,
     limit: float | None = None,
     dots: Sequence[float] = (),
-) -> Figure:
+) -> RowsFigure:
     """Return the picture, with the same in characters.
 
     There `├─●─┤` is an estimate, `◆` the whole, `◇` published, `│` no change.
@@ -78,7 +85,7 @@ def rows_figure(
         dots: single ratios below the rows, in the order run; infinite where nothing was committed.
     """
     marks = [1.0, band, 1 / band, *([limit] if limit is not None else []), *dots]
-    scale = LogScale.around([*marks, *(ratio for row in rows for ratio in _extent(row))])
+    scale = LogScale.around([*marks, *(ratio for row in rows for ratio in extent(row))])
     has_published = any(row.published is not None for row in rows)
 
     top = _LEGEND if has_published else 0
@@ -116,7 +123,7 @@ def rows_figure(
         lines.append(("", "● measured  ◇ published"))
     width = max(len(row.name) for row in rows)
     text = "\n".join(f"{label:{width}}  {line}".rstrip() for label, line in lines)
-    return Figure(chart, caption, text)
+    return RowsFigure(chart, caption, text, tuple(rows))
 
 
 def _track(scale: LogScale, row: Row, empty: Sequence[str]) -> str:
@@ -126,8 +133,8 @@ def _track(scale: LogScale, row: Row, empty: Sequence[str]) -> str:
     if row.published is not None:
         cells[_place(scale, row.published)] = "◇"
     found = row.found
-    if found is not None and _is_bound(found):
-        cells[_place(scale, _shown(found))] = "►" if math.isinf(found.center) else "◄"
+    if found is not None and is_bound(found):
+        cells[_place(scale, shown_ratio(found))] = "►" if math.isinf(found.center) else "◄"
     elif found is not None:
         low, high = _place(scale, found.low), _place(scale, found.high)
         for place in range(low, high + 1):
@@ -138,24 +145,26 @@ def _track(scale: LogScale, row: Row, empty: Sequence[str]) -> str:
     return "".join(cells)
 
 
-def _is_bound(found: Interval) -> bool:
+def is_bound(found: Interval) -> bool:
+    """Tell whether only one end of a ratio is known."""
     return not 0 < found.center < math.inf
 
 
-def _shown(found: Interval) -> float:
-    """The ratio at which an estimate stands; of a bound, the bound."""
-    if not _is_bound(found):
+def shown_ratio(found: Interval) -> float:
+    """Return the ratio at which an estimate stands; of a bound, the bound."""
+    if not is_bound(found):
         return found.center
     return found.low if math.isinf(found.center) else found.high
 
 
-def _extent(row: Row) -> list[float]:
+def extent(row: Row) -> list[float]:
+    """Return the ratios that an axis has to reach, so that a row can be drawn on it."""
     found = row.found
     values = [*row.dots, *([row.published] if row.published is not None else [])]
     if found is None:
         return values
-    center = _shown(found)
-    if _is_bound(found):
+    center = shown_ratio(found)
+    if is_bound(found):
         return [*values, center]
     return [*values, center, max(found.low, center / _REACH), min(found.high, center * _REACH)]
 
@@ -192,11 +201,11 @@ def _drawn(scale: LogScale, row: Row, top: float) -> list[str]:
 
 def _estimate(scale: LogScale, row: Row, found: Interval, y: float) -> list[str]:
     """Draw the bar from no change: light what came before, strong what this row adds."""
-    one, start, here = (scale.at(ratio) for ratio in (1.0, row.start, _shown(found)))
+    one, start, here = (scale.at(ratio) for ratio in (1.0, row.start, shown_ratio(found)))
     # What goes back on the part before it is outlined.
     own = "earlier" if row.is_whole else "undone" if (here - start) * (start - one) < 0 else "step"
     parts = [svg.bar(one, start, y - 4, 8, "earlier"), svg.bar(start, here, y - 4, 8, own)]
-    if _is_bound(found):
+    if is_bound(found):
         end, shape = (100.0, _RIGHT) if math.isinf(found.center) else (0.0, _LEFT)
         return [*parts, svg.line(here, y, end, y, "interval"), svg.mark(here, y, shape, "found")]
     low = scale.at(found.low) if found.low > 0 else 0.0

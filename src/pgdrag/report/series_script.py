@@ -76,6 +76,7 @@ def series_json(figures: Sequence[TimeSeries]) -> str:
                 "here": places[one.recording.name],
                 "others": [places[other.name] for other in one.others],
                 "overlay": places[one.overlay] if one.overlay else None,
+                **({"all": True} if one.is_of_all else {}),
             }
             for one in figures
         ],

@@ -4,6 +4,9 @@
   "use strict";
   const GUTTER = 64, RIGHT = 16, HEIGHT = 96, TALL = 150, AXIS = 26; // pixels; the gutter holds a scale
   const NEAREST_ZOOM = 1 / 500; // of the window
+  const MOST_LETTERS = 24; // of a recording's name beside those of others
+  const COLOURS = 6; // of lines; those of further recordings are broken
+  const FIRST = ["Throughput: committed", "Latency: 99th percentile"]; // of all recordings' quantities
   const FEW = 12; // events of one kind whose time is shaded in all panels unless the reader asks for it
   const { recordings, figures } = read(JSON.parse(document.getElementById("series-data").textContent));
 
@@ -70,6 +73,7 @@
     if (text !== undefined) made.textContent = text;
     return made;
   };
+  const cut = text => text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS - 1)}…` : text;
   const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
   // --- from recordings to what uPlot draws
@@ -84,10 +88,27 @@
         const panel = recording.panels.find(one => one.title === title);
         if (!panel) continue;
         unit = panel.unit;
-        for (const trace of panel.traces) lines.push({ trace, recording, isBeside: recording === beside });
+        for (const trace of panel.traces) {
+          const label = beside ? `${recording.name}: ${trace.label}` : trace.label;
+          lines.push({ label, trace, recording, isBeside: recording === beside });
+        }
       }
-      return { title, unit, lines, isOverlaid: Boolean(beside) };
+      return { title, unit, lines };
     });
+  }
+
+  // Of all recordings, each quantity has a panel of its own, with a line for each of them.
+  function quantitiesOf(shown) {
+    const found = new Map();
+    shown.forEach((recording, at) => {
+      for (const { title, unit, traces } of recording.panels) for (const trace of traces) {
+        const name = title.toLowerCase() === trace.label.toLowerCase() ? title : `${title}: ${trace.label}`;
+        if (!found.has(name)) found.set(name, { title: name, unit, lines: [] });
+        const line = { ...trace, colour: at % COLOURS + 1 };
+        found.get(name).lines.push({ label: cut(recording.name), trace: line, recording, isBeside: at >= COLOURS });
+      }
+    });
+    return [...found.values()];
   }
 
   // A line of steps has one time more than it has intervals: where the first of them begins. An interval
@@ -107,10 +128,10 @@
     return [times, values];
   }
 
-  function series(panel, { trace, recording, isBeside }) {
+  function series(panel, { label, trace, isBeside }) {
     const words = WORDS[panel.unit];
     return {
-      label: panel.isOverlaid ? `${recording.name}: ${trace.label}` : trace.label,
+      label,
       stroke: colour(`--trace-${trace.colour}`),
       width: 1.25,
       dash: isBeside ? [4, 3] : undefined,
@@ -134,18 +155,22 @@
   // --- one figure
 
   class Series {
-    constructor(root, { here, others, overlay }) {
+    constructor(root, { here, others, overlay, all }) {
       this.root = root;
       this.here = recordings[here];
       this.others = others.map(at => recordings[at]);
       this.beside = overlay === null ? null : recordings[overlay];
+      this.quantities = all ? quantitiesOf([this.here, ...this.others]) : null;
+      this.first = this.quantities?.filter(one => FIRST.includes(one.title)) ?? [];
+      if (!this.first.length) this.first = this.quantities?.slice(0, 2) ?? [];
+      this.chosen = this.first;
       this.still = root.querySelector(".still");
       this.live = make("div", "live");
       this.tip = make("div", "tip");
       this.tip.hidden = true;
       this.plots = [];
       this.shaded = new Set();
-      this.shadeFew(this.here.kinds);
+      if (!all) this.shadeFew(this.here.kinds);
       this.controls = this.makeControls();
       this.body = make("div");
       this.live.append(this.controls, this.body);
@@ -185,12 +210,14 @@
     }
 
     get length() {
-      return Math.max(this.here.length, this.beside ? this.beside.length : 0) || 1;
+      const beside = this.quantities ? this.others : this.beside ? [this.beside] : [];
+      return Math.max(this.here.length, ...beside.map(one => one.length)) || 1;
     }
 
     makeControls() {
       const controls = make("div", "controls"), zoom = make("span", "zoom");
-      if (this.others.length) controls.append(this.makeChoice());
+      if (this.quantities) controls.append(this.makeChoiceOfQuantity());
+      else if (this.others.length) controls.append(this.makeChoice());
       const button = (text, name, act) => {
         const made = make("button", "", text);
         made.type = "button";
@@ -221,6 +248,20 @@
       return label;
     }
 
+    makeChoiceOfQuantity() {
+      const label = make("label", "", "Show "), choice = make("select");
+      choice.append(new Option(this.first.map(one => one.title).join(", "), "first"));
+      this.quantities.forEach((one, at) => choice.append(new Option(one.title, at)));
+      choice.append(new Option("all of them", "all"));
+      choice.addEventListener("change", () => {
+        const { value } = choice;
+        this.chosen = value === "first" ? this.first : value === "all" ? this.quantities : [this.quantities[Number(value)]];
+        this.draw();
+      });
+      label.append(choice);
+      return label;
+    }
+
     draw() {
       for (const plot of this.plots) plot.destroy();
       this.body.replaceChildren();
@@ -228,7 +269,7 @@
       this.to = this.length;
       this.lanes = make("div", "lanes");
       this.body.append(this.lanes);
-      const panels = panelsOf(this.here, this.beside);
+      const panels = this.quantities ? this.chosen : panelsOf(this.here, this.beside);
       this.plots = panels.map((panel, at) => this.drawPanel(panel, at === panels.length - 1));
       this.afterZoom();
     }
@@ -281,7 +322,8 @@
       const plot = new uPlot(options, uPlot.join(panel.lines.map(table)), place);
       plot.over.addEventListener("mousemove", event => this.point(plot, event));
       plot.over.addEventListener("mouseleave", () => { this.tip.hidden = true; });
-      for (const label of place.querySelectorAll(".u-series:not(:first-child) th")) {
+      place.querySelector(".u-legend")?.setAttribute("role", "presentation"); // no table of data
+      for (const label of head.querySelectorAll(".u-series:not(:first-child) th")) {
         label.tabIndex = 0;
         label.setAttribute("role", "button");
         label.title = "Show or hide this line";
@@ -331,7 +373,7 @@
     drawLanes() {
       const focused = document.activeElement?.dataset.kind;
       const lanes = [];
-      for (const recording of this.beside ? [this.here, this.beside] : [this.here]) {
+      if (!this.quantities) for (const recording of this.beside ? [this.here, this.beside] : [this.here]) {
         for (const [kind] of recording.kinds) lanes.push(this.lane(recording, kind));
       }
       this.lanes.replaceChildren(...lanes);

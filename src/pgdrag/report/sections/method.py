@@ -17,7 +17,7 @@ from pgdrag.findings.values import Answer, Findings, InstrumentCost, Interval, T
 from pgdrag.model import Applied, CopyMethod, Level, Outcome, RestoreCost, Result, RunRecord
 from pgdrag.model.load import BenchBaseRate, Closed, LoadProfile, Open, Pacing
 from pgdrag.model.measurement import Measurement
-from pgdrag.report.cells import answer_words
+from pgdrag.report.cells import answer_words, checkpoints_of
 from pgdrag.report.document import (
     NOTHING,
     Block,
@@ -229,7 +229,7 @@ def _trials(results: Sequence[Result]) -> list[Block]:
         title,
         ordered,
         {
-            ">Trial": lambda x: str(x.trial.number),
+            ">Trial": lambda x: Cell(str(x.trial.number), anchor=f"trial-{x.trial.number}"),
             ">Block": lambda x: str(x.trial.block),
             ">Replicate": lambda x: str(x.trial.replicate),
             "Treatment": lambda x: Cell(x.trial.treatment.name, is_strong=True),
@@ -237,6 +237,7 @@ def _trials(results: Sequence[Result]) -> list[Block]:
             ">Restore": lambda x: _restore_cell(x.restored),
             ">Committed": lambda x: _measured(x, lambda one: f"{one.total.committed:,}"),
             ">Window": lambda x: _measured(x, _window_cell),
+            ">Checkpoints": lambda x: NOTHING if (n := checkpoints_of(x)) is None else f"{n:,}",
             ">Rate": lambda x: _measured(x, lambda one: trial_rate_words(x, one)),
         },
     )

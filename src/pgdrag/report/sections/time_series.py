@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from pgdrag.english import as_sentence, capital, counted, listed
 from pgdrag.findings.values import Findings, TreatmentFinding
+from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import Event
+from pgdrag.report.cells import checkpoints_of
 from pgdrag.report.document import (
     Block,
     Cell,
@@ -22,15 +24,15 @@ from pgdrag.report.document import (
 )
 from pgdrag.report.sections import Section
 from pgdrag.report.series_panels import events_by_kind
-from pgdrag.report.series_words import panels_text
+from pgdrag.report.series_words import panels_text, spark
 from pgdrag.report.thinning import points_of_each
 from pgdrag.report.trial_series import has_recording, recording_of
-from pgdrag.units import format_duration
+from pgdrag.units import format_duration, format_rate
 
 # Trailing means and medians would make waves of noise, and of two unrelated lines two related ones.
 _HOW_TO_READ = (
-    "Seconds from the start of each window. A step is one interval as it was counted: nothing is "
-    "smoothed. A percentile of latency is that of the type of transaction with the highest. Every scale begins at 0; what stayed at 0 throughout is left out."
+    "A step is one interval as it was counted: nothing is smoothed. A percentile of latency is that of the type of "
+    "transaction with the highest. What stayed at 0 is left out."
 )
 _FEW = 20  # events that a table lists one by one
 
@@ -41,24 +43,70 @@ class TimeSeriesSection(Section):
     name = "time-series"
     summary = "throughput, latency, waits, I/O and events over time, to be zoomed, two treatments in one picture"
     title = "What happened when"
-    order = 55
+    order = 41
+    is_folded = False
 
     def applies(self, findings: Findings) -> bool:
         """There is a line once a trial brought two points of anything."""
         return any(has_recording(rung) for rung in findings.rungs)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return one picture a rung; of two sides that are compared, one picture of both."""
+        """Return one picture of all, and folded one a rung; of two sides that are compared, one picture of both."""
         rungs = [rung for rung in findings.rungs if has_recording(rung)]
         numbers = [len(x) for one in rungs for x in events_by_kind(one.recordings.events).values()]
         marks = points_of_each(numbers, most=100, least=10, in_all=400)
         recordings = {rung.rung.name: recording_of(rung, marks) for rung in rungs}
-        intro = Paragraph(_HOW_TO_READ, Tone.MUTED)
+        intro = Paragraph(f"{checkpoint_words(findings)} {_HOW_TO_READ}".strip(), Tone.MUTED)
         if len(rungs) == len(findings.rungs) == 2 and not findings.is_cumulative:
             # The run asks what one side is beside the other.
             return (intro, *_picture(rungs[1], recordings, rungs[0]), *_missing(rungs))
-        pictures = (Details(one.rung.heading, _picture(one, recordings)) for one in rungs)
-        return (intro, *pictures, *_missing(rungs))
+        pictures = [Details(one.rung.heading, _picture(one, recordings)) for one in rungs]
+        return (*_of_all(findings, rungs, recordings), intro, *pictures, *_missing(rungs))
+
+
+def _of_all(
+    findings: Findings, rungs: Sequence[TreatmentFinding], recordings: Mapping[str, Recording]
+) -> list[Block]:
+    """Return the picture of all rungs over each other; nothing where there is one."""
+    if len(rungs) < 2:
+        return []
+    first, *others = recordings.values()
+    caption = (
+        f"The trial of each {findings.noun} in the middle by throughput; all windows begin at 0."
+    )
+    text = throughput_text([(one.rung.name, one.samples) for one in rungs])
+    return [TimeSeries(first, tuple(others), "", caption, text, is_of_all=True)]
+
+
+def throughput_text(found: Sequence[tuple[str, Sequence[Sample]]]) -> str:
+    """Return the throughput of each in characters, each with its own scale."""
+    width = max(len(name) for name, _ in found)
+    lines = []
+    for name, samples in found:
+        rates = [one.committed / one.duration_s for one in samples if one.duration_s]
+        ends = dict.fromkeys(format_rate(end(rates)) for end in (min, max)) if rates else ()
+        span = " to ".join(ends) or "no samples"
+        lines.append(f"{name:{width}}  {spark(rates)}  {span}")
+    return "\n".join(lines)
+
+
+def checkpoint_words(findings: Findings) -> str:
+    """Say how many checkpoints began in the windows that are shown; "" where nobody counted them."""
+    counts: dict[int, list[str]] = {}
+    for rung in findings.rungs:
+        for result in findings.run.results:
+            if result.trial.number == rung.middle_trial:
+                count = checkpoints_of(result)
+                if count is not None:
+                    counts.setdefault(count, []).append(rung.rung.name)
+    if not counts:
+        return ""
+    if list(counts) == [0]:
+        return (
+            "No checkpoint began in these windows: what checkpoints cost is not in these numbers."
+        )
+    named = [f"{count or 'none'} on {listed(names)}" for count, names in sorted(counts.items())]
+    return f"Checkpoints that began in the window: {', '.join(named)}."
 
 
 def _picture(

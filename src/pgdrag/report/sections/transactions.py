@@ -20,6 +20,7 @@ from pgdrag.report.cells import NOTHING, time_cell
 from pgdrag.report.document import (
     Block,
     Cell,
+    Details,
     Heading,
     Note,
     Paragraph,
@@ -28,24 +29,28 @@ from pgdrag.report.document import (
     header,
     table_of,
 )
+from pgdrag.report.latency_picture import latency_figure
 from pgdrag.report.sections import Section
 from pgdrag.units import format_bytes, format_duration, format_rate
 
+_MOST_SHAPES = 8  # of a picture that is not folded
+
 
 class LatencySection(Section):
-    """Percentiles by rung and transaction type."""
+    """The distribution on each rung with its modes, and percentiles by transaction type."""
 
     name = "latency"
-    summary = "percentiles by treatment and transaction type"
+    summary = "the distribution of latency with its modes, and percentiles by transaction type"
     title = "Latency"
-    order = 60
+    order = 42
+    is_folded = False
 
     def applies(self, findings: Findings) -> bool:
         """Something committed somewhere."""
         return any(one.count for rung in findings.rungs for one in rung.latency.values())
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return one row a rung and type, and what the numbers count from."""
+        """Return the picture; folded, one row a rung and type; and what came of arrivals."""
         of_types = [
             (rung.rung.name, kind, latency)
             for rung in findings.rungs
@@ -68,7 +73,16 @@ class LatencySection(Section):
             },
         )
         of = "Committed transactions of the trial of median throughput. "
-        return (Paragraph(of + meaning, Tone.MUTED), table, *_arrivals(findings))
+        figure = latency_figure(findings)
+        pictures: list[Block] = [] if figure is None else [figure]
+        if len(findings.rungs) > _MOST_SHAPES:
+            pictures = [Details("The distribution on each of them", tuple(pictures))]
+        return (
+            *pictures,
+            Paragraph(of + meaning, Tone.MUTED),
+            Details("Percentiles by transaction", (table,)),
+            *_arrivals(findings),
+        )
 
 
 def _counted_from(pacing: Pacing) -> tuple[str, str]:
@@ -220,7 +234,7 @@ class DriverSection(Section):
     name = "driver"
     summary = "the load driver's processor time and delays, by treatment"
     title = "The load driver itself"
-    order = 42
+    order = 72
     finding_type = DriverFinding
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
