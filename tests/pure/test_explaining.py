@@ -34,6 +34,7 @@ KEPT = (
     "SELECT a FROM t WHERE a = $2 LIMIT $1",
     "(SELECT a FROM t LIMIT $1) UNION SELECT $2",
     'SELECT "LIMIT $1" FROM t WHERE a = $1',
+    "SELECT a FROM t LIMIT ($1 + 1)",
 )
 
 

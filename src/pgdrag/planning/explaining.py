@@ -17,15 +17,13 @@ import psycopg
 from pgdrag.findings.plan_nodes import number_of, tidy
 from pgdrag.literals import sql_tokens
 from pgdrag.model.recordings import Plan
-from pgdrag.twins.mending import mended_text
+from pgdrag.twins.mending import explaining, limiting, mended_text
 from pgdrag.twins.model import Statement
 
 TIMEOUT_S = 10.0  # of planning one statement
 _NAME = "pgdrag_statement"
 
-_LIMIT = re.compile(r"\b(LIMIT\s+|FETCH\s+(?:FIRST|NEXT)\s+)\(?(\$\d+)\)?", re.IGNORECASE)
 _PARAMETER = re.compile(r"\$\d+")
-_OFFSET = re.compile(r"\bOFFSET\s+(\$\d+)", re.IGNORECASE)
 
 _SET: LiteralString = """
 SELECT pg_catalog.set_config(name, value, false)
@@ -95,11 +93,9 @@ class PlanningSession:
             connection.execute("BEGIN READ ONLY")
             # The extended protocol refuses a text of several statements, and has no EXPLAIN with parameters.
             connection.execute(f"PREPARE {_NAME} AS {text}".encode(), binary=True)
-            if self._is_generic:
-                query = f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {text}"
-            else:
-                connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
-                query = f"EXPLAIN (FORMAT JSON) EXECUTE {_NAME}{self._nulls()}"
+            connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+            parameters = 0 if self._is_generic else self._parameters()
+            query = explaining(text, _NAME, parameters, is_generic=self._is_generic)
             row = connection.execute(query.encode()).fetchone()
             assert row is not None, "EXPLAIN has an answer"
             return tidy(row[0][0])
@@ -110,11 +106,10 @@ class PlanningSession:
                 connection.execute("ROLLBACK")
                 connection.execute("DEALLOCATE ALL")
 
-    def _nulls(self) -> str:
+    def _parameters(self) -> int:
         query: LiteralString = "SELECT pg_catalog.cardinality(parameter_types) FROM pg_catalog.pg_prepared_statements WHERE name = %s"
         row = self._connection.execute(query, (_NAME,)).fetchone()
-        count = row[0] if row else 0
-        return f"({', '.join(['NULL'] * count)})" if count else ""
+        return row[0] or 0 if row else 0
 
     def _jit_above(self) -> float:
         query: LiteralString = "SELECT CASE WHEN current_setting('jit')::bool THEN current_setting('jit_above_cost')::float8 ELSE -1 END"
@@ -140,18 +135,18 @@ def with_limits(statement: Statement) -> str:
         return text
     rows = max(1, math.ceil(statement.rows / statement.calls))
     depths = _depths(text)
-    limits = [x for x in _LIMIT.finditer(text) if depths[x.start()] == 0]
-    offsets = [x for x in _OFFSET.finditer(text) if depths[x.start()] == 0]
-    places = {x.span(): f"{x[1]}{rows}" for x in limits} | {x.span(): "OFFSET 0" for x in offsets}
-    gone = {x.start(2) for x in limits} | {x.start(1) for x in offsets}
+    known = [x for x in limiting(text) if depths[x.begin] == depths[x.end - 1] == 0]
     # The server refuses a text that skips a parameter's number.
-    most = max(
-        (int(x[0][1:]) for x in _PARAMETER.finditer(text) if x.start() not in gone), default=0
+    others = (
+        int(x[0][1:])
+        for x in _PARAMETER.finditer(text)
+        if not any(one.begin <= x.start() < one.end for one in known)
     )
-    for begin, end in sorted(places, reverse=True):
-        [number] = _PARAMETER.findall(text[begin:end])
-        if int(number[1:]) > most:
-            text = text[:begin] + places[begin, end] + text[end:]
+    most = max(others, default=0)
+    for one in reversed(known):
+        if one.number > most:
+            shown = f"{one.words} {0 if one.is_offset else rows}"
+            text = text[: one.begin] + shown + text[one.end :]
     return text
 
 

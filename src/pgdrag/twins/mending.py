@@ -1,4 +1,4 @@
-"""How does a statement of pg_stat_statements become one that the grammar takes?
+"""How does a statement of pg_stat_statements become one that the grammar takes, and one that is explained?
 
 It has parameters where constants were, also where the grammar wants a constant: `interval $1`.
 """
@@ -6,6 +6,7 @@ It has parameters where constants were, also where the grammar wants a constant:
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 GENERIC_SINCE = 160000  # the server version from which EXPLAIN takes statements with parameters
 
@@ -13,6 +14,53 @@ _TYPED_CONSTANT = re.compile(
     r"\b(interval|date|time|timestamp|timestamptz)\s+(\$\d+)", re.IGNORECASE
 )
 _EXTRACT = re.compile(r"\bextract\s*\(\s*(\$\d+)\s+FROM\s+", re.IGNORECASE)
+
+_LIMITING = re.compile(
+    r"\b(?P<word>LIMIT|OFFSET|FETCH\s+(?:FIRST|NEXT))\s+\(?\$(?P<number>\d+)\)?", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Limiting:
+    """A parameter that limits rows.
+
+    Attributes:
+        number: the parameter's.
+        begin, end: where its clause is in the text: `LIMIT $1`, `FETCH FIRST ($2)`.
+        words: the clause's words without the parameter: "FETCH FIRST".
+    """
+
+    number: int
+    begin: int
+    end: int
+    words: str
+
+    @property
+    def is_offset(self) -> bool:
+        """Whether it is how many rows are left out."""
+        return self.words.upper() == "OFFSET"
+
+
+def limiting(text: str) -> list[Limiting]:
+    """Return the parameters that limit a statement's rows, in the text's order."""
+    return [Limiting(int(x["number"]), *x.span(), x["word"]) for x in _LIMITING.finditer(text)]
+
+
+def explaining(
+    text: str, name: str, parameters: int, *, is_generic: bool, options: str = ""
+) -> str:
+    """Return the EXPLAIN of a statement's plan for any values of its parameters.
+
+    Args:
+        name: of the prepared statement that is this text, with plan_cache_mode = force_generic_plan; it is explained where
+            EXPLAIN takes no parameters.
+        is_generic: it does (`GENERIC_SINCE`).
+        options: of EXPLAIN, besides its format: "VERBOSE, ".
+    """
+    if is_generic:
+        return f"EXPLAIN (GENERIC_PLAN, {options}FORMAT JSON) {text}"
+    nulls = f"({', '.join(['NULL'] * parameters)})" if parameters else ""
+    return f"EXPLAIN ({options}FORMAT JSON) EXECUTE {name}{nulls}"
 
 
 def mended_text(text: str) -> str:

@@ -12,7 +12,7 @@ import psycopg
 from pgdrag.data_twin.load.conditions import Conditions, conditions
 from pgdrag.data_twin.load.texts import Change, change_of, limits, sendable
 from pgdrag.twins.ddl import quoted
-from pgdrag.twins.mending import GENERIC_SINCE
+from pgdrag.twins.mending import GENERIC_SINCE, explaining
 from pgdrag.twins.model import Statement, Twin
 
 NAME = "pgdrag_statement"
@@ -164,12 +164,10 @@ def _plan(connection: psycopg.Connection[Any], text: str, parameters: int) -> Ma
     # All partitions are to be seen, and every condition on its own.
     connection.execute("SELECT set_config('enable_partition_pruning', 'off', false), set_config('max_parallel_workers_per_gather', '0', false)")  # fmt: skip
     try:
-        if connection.info.server_version >= GENERIC_SINCE and parameters:
-            query = f"EXPLAIN (GENERIC_PLAN, VERBOSE, COSTS OFF, FORMAT JSON) {text}"
-        else:
-            connection.execute("SET plan_cache_mode = force_generic_plan")
-            nulls = f"({', '.join(['NULL'] * parameters)})" if parameters else ""
-            query = f"EXPLAIN (VERBOSE, COSTS OFF, FORMAT JSON) EXECUTE {NAME}{nulls}"
+        connection.execute("SET plan_cache_mode = force_generic_plan")
+        is_generic = connection.info.server_version >= GENERIC_SINCE
+        options = "VERBOSE, COSTS OFF, "
+        query = explaining(text, NAME, parameters, is_generic=is_generic, options=options)
         row = connection.execute(query.encode()).fetchone()
         assert row is not None, "EXPLAIN has an answer"
         plan: Mapping[str, Any] = row[0][0]["Plan"]

@@ -13,15 +13,13 @@ from typing import Literal
 from pgdrag.data_twin.load.conditions import Item, items_of, parameters_of
 from pgdrag.literals import sql_tokens
 from pgdrag.twins.masking import CUT_LIST
-from pgdrag.twins.mending import mended_text
+from pgdrag.twins.mending import limiting, mended_text
 
 Kind = Literal["select", "insert", "update", "delete", "other"]
 
 _CUT = re.escape(CUT_LIST)
 _CUT_IN = re.compile(rf"\b(NOT\s+)?IN\s*\(\s*(\$\d+)\s*{_CUT}\s*\)", re.IGNORECASE)
 _CUT_ARRAY = re.compile(rf"\bARRAY\s*\[\s*(\$\d+)\s*{_CUT}\s*\]", re.IGNORECASE)
-_LIMIT = re.compile(r"\b(?:LIMIT|FETCH\s+(?:FIRST|NEXT))\s+\(?\$(\d+)", re.IGNORECASE)
-_OFFSET = re.compile(r"\bOFFSET\s+\(?\$(\d+)", re.IGNORECASE)
 _SETS_END = frozenset({"where", "from", "returning"})
 
 
@@ -47,8 +45,7 @@ def refusal(text: str) -> str:
 
 def limits(text: str) -> dict[int, Literal["limit", "offset"]]:
     """Return which parameters limit rows."""
-    found: dict[int, Literal["limit", "offset"]] = {int(x[1]): "limit" for x in _LIMIT.finditer(text)}  # fmt: skip
-    return found | {int(x[1]): "offset" for x in _OFFSET.finditer(text)}
+    return {x.number: "offset" if x.is_offset else "limit" for x in limiting(text)}
 
 
 @dataclass(frozen=True)
