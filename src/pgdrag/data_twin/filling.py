@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from pgdrag.data_twin.domains import NULL
-from pgdrag.data_twin.tables import FilledColumn, FilledTable, Rows
+from pgdrag.data_twin.rows import FilledColumn, Rows
+from pgdrag.data_twin.tables import FilledTable
 
 _BATCH_ROWS = 10_000
 _SAMPLE_ROWS = 5000  # that show how many rows go on a full page

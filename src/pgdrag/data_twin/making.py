@@ -11,9 +11,9 @@ from psycopg import sql
 from pgdrag.data_twin import Step
 from pgdrag.data_twin.columns import read_columns
 from pgdrag.data_twin.filling import Fill
+from pgdrag.data_twin.rows import TwinRows
 from pgdrag.data_twin.schema import restore_after_rows, restore_before_rows
 from pgdrag.data_twin.sizes import table_blocks, table_scale
-from pgdrag.data_twin.tables import TwinRows
 from pgdrag.twins.model import Twin
 
 _MOST_S = 3 * 3600.0
