@@ -31,13 +31,21 @@ def _waiting_s(text: str) -> float:
     return duration_of(text, "--wait", least_s=0.0, most_s=LONGEST_WAIT_S)
 
 
+def _names(values: list[str] | None) -> list[str] | None:
+    """Return the names in lists that commas separate; a path with a comma is one."""
+    if values is None:
+        return None
+    lists = ([x] if Path(x).exists() else x.split(",") for x in values)
+    return [name.strip() for names in lists for name in names if name.strip()]
+
+
 Dsn = Annotated[str | None, typer.Argument(metavar="DSN", help="Connection string, postgresql:// URI or database name (default: from PGHOST, PGDATABASE and the like)", show_default=False)]  # fmt: skip
 ExperimentName = Annotated[str, typer.Argument(metavar="EXPERIMENT", help='Name of a shipped experiment (see "pgdrag list"), or a file')]  # fmt: skip
 RunName = Annotated[str, typer.Argument(metavar="RUN", help='Run ID, a unique prefix of it, or "last"')]  # fmt: skip
 Scale = Annotated[str | None, typer.Option(metavar="NAME", help="Scale of the experiment (default: its first)")]  # fmt: skip
 Seed = Annotated[int | None, typer.Option(metavar="N", min=0, max=LARGEST_SEED, help="Seed for the order of trials and for transactions (default: random, and shown)")]  # fmt: skip
 Postgres = Annotated[str | None, typer.Option(metavar="WHICH", help="Installed major version such as 15, or a bin directory (default: the embedded 18)")]  # fmt: skip
-AllowChange = Annotated[list[str] | None, typer.Option("--allow-change", metavar="NAME", help="Allow the experiment to change this: a sysctl not known to be harmless, a disk by path, a mount point, or a setting that reaches beyond the server (see docs/reference/configurations.md); with --dsn: settings, role, restart, database, os, or a setting that others depend on; repeatable")]  # fmt: skip
+AllowChange = Annotated[list[str] | None, typer.Option("--allow-change", metavar="NAME,…", callback=_names, help="Allow the experiment to change this: a sysctl not known to be harmless, a disk by path, a mount point, or a setting that reaches beyond the server (see docs/reference/configurations.md); with --dsn: settings, role, restart, database, os, or a setting that others depend on; comma-separated or repeated")]  # fmt: skip
 OnServer = Annotated[str | None, typer.Option("--dsn", metavar="DSN", help="Run on this existing server, which is only read and loaded unless --allow-change names what may change: a connection string, URI or database name")]  # fmt: skip
 OnFleet = Annotated[Path | None, typer.Option("--fleet", metavar="FILE", help="Run trials on the hosts of this fleet file (see docs/how-to/fleet.md)")]  # fmt: skip
 RestartCommand = Annotated[str | None, typer.Option("--restart-command", metavar="COMMAND", help="With --dsn and --allow-change restart: the command that restarts the server, such as 'pg_ctlcluster 18 main restart'")]  # fmt: skip
