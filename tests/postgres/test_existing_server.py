@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -13,7 +14,12 @@ from commands import dsn, heard, outcome, start
 from existing import digest, give_settings
 
 from in_process import pgdrag
+from pgdrag.driver.connection_string import reach
+from pgdrag.existing.permission import Permission, level_problems
+from pgdrag.existing.standing import look_at
+from pgdrag.factors import Here
 from pgdrag.host.process_alive import wait_until
+from pgdrag.model import Level
 from pgdrag.servers.cluster import Cluster
 from stand_ins import kill_with_guardian
 
@@ -201,6 +207,28 @@ def test_what_is_out_of_reach_is_named_with_the_reason(server, level, words):
     )
     assert status == 2
     assert words in err
+
+
+def test_a_log_format_that_an_old_server_lacks_is_left_out_of_a_treatment(server):
+    old = replace(look_at(reach(shop(server))), version_num=140023)
+    here, permission = Here(old.settings, old.settings), Permission(frozenset({"settings"}))
+    levels = [
+        Level("setting", "log_destination", "stderr,jsonlog"),
+        Level("setting", "log_checkpoints", "on"),
+    ]
+    [problem] = level_problems(levels, here, old, permission)
+    assert (problem.level, problem.is_mistake) == (levels[0], False)
+    assert "PostgreSQL 14 writes no jsonlog" in problem.message
+
+
+def test_a_role_that_may_not_read_the_dataset_is_told_what_to_grant(server):
+    with server.connect() as connection:
+        connection.execute("CREATE ROLE stranger LOGIN")
+    compare = ("compare", "default", "work_mem=8MB", "--dsn", shop(server, "stranger"))
+    status, _, err = pgdrag(*compare, "--allow-change", "settings")
+    assert status == 2
+    assert "refused: permission denied for table pgbench_" in err
+    assert 'hint: Grant that to role "stranger", or connect as another one.' in err
 
 
 def test_a_role_without_rights_changes_its_own_settings_alone(server):

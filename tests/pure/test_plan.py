@@ -69,12 +69,20 @@ def test_equal_values_in_other_words_are_the_same_and_refused() -> None:
     with pytest.raises(UsageError, match="are the same to this server") as refused:
         refuse_same(*pairs, found, hint="Calibrate.")
     assert (
-        refused.value.detail
-        == "Not tried, as they change nothing here: random_page_cost, fsync, shared_buffers: "
+        refused.value.detail == "Not tried here: random_page_cost, fsync, shared_buffers: "
         "the same to the server."
     )
     assert refused.value.hint == "Calibrate."
     refuse_same(*pairs, [*found, replace(found[0], why_not="")])
+
+
+def test_arms_whose_difference_is_out_of_reach_are_not_called_the_same() -> None:
+    pairs = (arm("default"), arm("shared_buffers=1GB"))
+    [found] = differences(*pairs, SETTINGS, [])
+    with pytest.raises(UsageError, match="nothing that differs between") as refused:
+        refuse_same(*pairs, [replace(found, why_not="it takes a restart")], hint="Calibrate.")
+    assert refused.value.detail == "Not tried here: shared_buffers: it takes a restart."
+    assert refused.value.hint is None
 
 
 def test_an_arm_beside_itself_is_refused_in_words_of_its_own() -> None:
@@ -101,9 +109,7 @@ def test_a_plan_has_everything_as_json(capsys: pytest.CaptureFixture[str]) -> No
     assert told["treatments"][1]["levels"][0]["loss"]
     assert (told["trials_least"], told["trials_most"]) == (4, 40)
     assert told["loading_s"] == 20
-    assert told["notes"] == [
-        "Not tried, as they change nothing here: shared_buffers: the same to the server."
-    ]
+    assert told["notes"] == ["Not tried here: shared_buffers: the same to the server."]
 
 
 def test_a_plan_is_printed_with_what_is_tested_and_what_is_not(

@@ -15,7 +15,7 @@ from pgdrag.findings.durability import loss_of
 from pgdrag.host.auto_conf import loads_nothing
 from pgdrag.model import Level
 from pgdrag.model.program import is_program
-from pgdrag.servers.channel import PLACE
+from pgdrag.servers.channel import PLACE, has_json_log
 from pgdrag.servers.conf import fold
 from pgdrag.servers.settings import Setting
 from pgdrag.servers.side_effects import REACHING
@@ -196,6 +196,13 @@ def _problem(level: Level, standing: Standing, permission: Permission) -> Proble
         )
     if name == "allow_alter_system" and parse_bool(level.value) is False:
         return Problem(level, False, f"{said} stays on: nothing could be undone with it off")
+    if (
+        name == "log_destination"
+        and "jsonlog" in level.value
+        and not has_json_log(standing.version_num)
+    ):
+        message = f"PostgreSQL {standing.version_num // 10000} writes no jsonlog"
+        return Problem(level, False, f"{message}, so {said} cannot be {level.value}")
     if loads_nothing(name, level.value):
         hint = "Leave it at the server's own value, or name a library that does no harm."
         return Problem(

@@ -14,7 +14,14 @@ from pgdrag.host.error_words import words_of
 
 def refusal(server: Server, error: psycopg.Error) -> ServerLost:
     """Return the server's or libpq's own words as an error that a person understands."""
-    return ServerLost(f"{server.name} refused: {words_of(error)}", detail=error.diag.message_detail)
+    lacks_rights = isinstance(error, psycopg.errors.InsufficientPrivilege)
+    return ServerLost(
+        f"{server.name} refused: {words_of(error)}",
+        detail=error.diag.message_detail,
+        hint=f'Grant that to role "{server.target.user}", or connect as another one.'
+        if lacks_rights
+        else None,
+    )
 
 
 @contextmanager

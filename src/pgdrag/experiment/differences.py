@@ -86,7 +86,7 @@ def left_out_words(found: Iterable[Difference]) -> str:
         if one.why_not:
             by_reason.setdefault(one.why_not, []).append(one.name)
     reasons = "; ".join(f"{', '.join(names)}: {why}" for why, names in by_reason.items())
-    return f"Not tried, as they change nothing here: {reasons}." if reasons else ""
+    return f"Not tried here: {reasons}." if reasons else ""
 
 
 def _why_fixed(change: Change, channel: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ from pgdrag.english import counted, listed
 from pgdrag.errors import UsageError
 from pgdrag.experiment import Experiment
 from pgdrag.experiment.arms import Arm, categories, two_labels
-from pgdrag.experiment.differences import Difference, differences, left_out_words
+from pgdrag.experiment.differences import SAME, Difference, differences, left_out_words
 from pgdrag.experiment.search_space import SearchSpace
 from pgdrag.experiment.search_study import with_limits_observed
 from pgdrag.factors import Phase, Problem, is_of
@@ -246,10 +246,13 @@ def refuse_same(
         if reference == target:
             raise UsageError(f"{target.label} is compared with itself", hint=hint)
         one, other = two_labels(reference, target)
+        is_same = all(x.why_not == SAME for x in found)
         raise UsageError(
-            f"{one} and {other} are the same to this server",
+            f"{one} and {other} are the same to this server"
+            if is_same
+            else f"nothing that differs between {one} and {other} can be tried on this server",
             detail=left_out_words(found) or "They set the same levels.",
-            hint=hint,
+            hint=hint if is_same else None,
         )
 
 

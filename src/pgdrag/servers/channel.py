@@ -44,13 +44,18 @@ class ChannelNote:
     why: str
 
 
+def has_json_log(server_version_num: int) -> bool:
+    """Whether a server of this version can write its log as JSON."""
+    return server_version_num >= _JSON_SINCE
+
+
 def channel_settings(log_directory: Path, server_version_num: int) -> dict[str, str]:
     """The settings that make a server of this version observable, for a log in `log_directory`."""
     # Automatic analysing has a setting of its own since 19.
     analyzes = {"log_autoanalyze_min_duration": "0"} if server_version_num >= 190000 else {}
     return {
         "logging_collector": "on",
-        "log_destination": "jsonlog" if server_version_num >= _JSON_SINCE else "csvlog",
+        "log_destination": "jsonlog" if has_json_log(server_version_num) else "csvlog",
         # Outside of the data directory, so that a snapshot does not contain it.
         "log_directory": str(log_directory),
         "log_filename": LOG_NAME,
