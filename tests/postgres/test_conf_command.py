@@ -82,6 +82,7 @@ def test_doctor_names_a_line_with_the_figure_and_the_command(
     file.write_text("work_mem = 5MB\nwrok_mem = 1GB\n")
     status, out, _ = pgdrag("doctor", str(file), **environment)
     assert status == 0
-    assert f"Not known to this server: wrok_mem. See: pgdrag conf lint {file}" in out
+    assert "Not known to PostgreSQL 18" in out
+    assert f": wrok_mem. See: pgdrag conf lint {file}" in out
     status, _, err = pgdrag("doctor", str(tmp_path / "nowhere.conf"), **environment)
     assert (status, "there is no file" in err) == (2, True)

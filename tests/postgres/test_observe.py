@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -313,6 +314,28 @@ def test_a_file_of_another_server_is_refused(server: Cluster, tmp_path: Path) ->
 
 
 # --- as a person runs it
+
+
+def test_a_second_ctrl_c_does_not_lose_what_observing_cost(
+    server: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = Recorder._end_session
+
+    def interrupted(recorder: Recorder) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        end(recorder)
+
+    monkeypatch.setattr(Recorder, "_end_session", interrupted)
+    clock = SteadyClock()
+    path = tmp_path / "shop.obs"
+    file = ObservationWriter.create(path, began_unix_s=clock.unix_s(), most_bytes=DEFAULT_BYTES)
+    to = reach(dsn(server, WATCHER), is_for_driver=False)
+    recorder = Recorder(to, file, every_s=EVERY_S, clock=clock)
+    with pytest.raises(KeyboardInterrupt):
+        recorder.run(2 * EVERY_S, lambda _: None)
+    file.close()
+    assert recorder.cost.queries > 0
+    assert recorder.cost.words.startswith("Its own cost")
 
 
 @newest

@@ -56,9 +56,8 @@ def doctor_conf(conf: str, *, postgres: str | None, json: bool) -> int:
         _print(found, conf, out)
         if strange := [x.name for x in lines if not x.takes_effect]:
             command = f"pgdrag conf lint {shlex.quote(conf)}"
-            out.print(
-                f"Not known to this server: {listed(strange)}. See: {command}", soft_wrap=True
-            )
+            what = f"Not known to PostgreSQL {runner.version}: {listed(strange)}"
+            out.print(f"{what}. See: {command}", soft_wrap=True)
     return EXIT_FAILED_CHECK if found.suspicions or found.beyond_memory else EXIT_DONE
 
 

@@ -86,7 +86,8 @@ def with_defaults_of(
             values[setting.name] = setting.boot_value or ""
     kind = kind_of(Phase.SETTINGS)
     levels = tuple(Level(kind, name, value) for name, value in sorted(values.items()))
-    pairs = ", ".join(f"{x.name} = {x.value}" for x in levels) or "none differs"
+    shown = (f"{x.name} = {wanted.find(x.name).readable(x.value)}" for x in levels)
+    pairs = ", ".join(shown) or "none differs"
     version = version_text(wanted.server_version_num)
     return Arm(
         label, levels, mends=(f"Both arms have the defaults of PostgreSQL {version}: {pairs}.",)

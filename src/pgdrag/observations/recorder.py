@@ -170,10 +170,11 @@ class Recorder:
                 if self._trouble:
                     pauses.wait(for_s - elapsed_s)
         finally:
-            self._end_session()
-            self._note_gap()
-            self.cost.elapsed_s = time.monotonic() - begin_s
-            self.cost.own_cpu_s = time.process_time() - cpu_s
+            with uninterrupted():  # somebody presses Ctrl-C twice
+                self._end_session()
+                self._note_gap()
+                self.cost.elapsed_s = time.monotonic() - begin_s
+                self.cost.own_cpu_s = time.process_time() - cpu_s
 
     def _has_time(self, left_s: float) -> bool:
         """Whether another sample is worth it: the last one may be shorter, but not by more than a half."""

@@ -20,6 +20,7 @@ from pgdrag.stats.interval import Comparison, Verdict
 from pgdrag.stats.multiple_testing import false_discovery_rates
 from pgdrag.stats.rates import TrialRate
 from pgdrag.stats.ratios import slowdown
+from pgdrag.units import format_duration
 
 COMMITS = "commits_per_s"
 # Places by the series that a wait profile draws of them. Who waits for its client loses nothing to the server.
@@ -136,7 +137,7 @@ def _too_short(*periods: Period) -> str:
             correlation, enough_s = memory
             return (
                 f"throughput is autocorrelated (correlation {correlation:.2f}): compare periods of "
-                f"{enough_s:.0f} s or more"
+                f"{format_duration(round(enough_s))} or more"
             )
     return ""
 
