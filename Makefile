@@ -19,6 +19,8 @@
 #   make site      build the documentation as a site with search, in build/site; no network is needed once Zensical is there
 #   make release   build the wheels, the source distribution, the bill of materials and the manual into dist/, and try the wheel:
 #                  five minutes
+#   make screenshots  take the pictures of README and docs, and the example reports, from real runs (which it makes where
+#                  there are none: a quarter of an hour); needs Chromium
 #   make claims    write the table of all published figures and their answers, from this machine's runs
 #   make studies   write the tables and pictures of docs/studies, from this machine's runs
 #   make clean     remove what was built (not your runs: see "pgdrag clean")
@@ -128,6 +130,10 @@ CLAIMS := docs/studies/claims.md
 
 claims: $(VENV)/installed
 	$(BIN)/pgdrag claims --format markdown > $(CLAIMS).new && mv $(CLAIMS).new $(CLAIMS)
+
+# One alone: make screenshots EXAMPLE=ablate
+screenshots: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks.screenshots $(EXAMPLE)
 
 # One page alone: make studies STUDY=slow-42k
 studies: $(VENV)/installed

@@ -60,6 +60,9 @@ def test_every_page_is_built_and_loads_nothing_from_elsewhere(site: Path) -> Non
         loaded = [
             source or link for source, link in LOADED.findall(page.read_text(encoding="utf-8"))
         ]
+        if page.parent.name == "examples":  # a report, which is one file
+            assert loaded == ["data:,"], page
+            continue
         assert len(loaded) > 2, page
         assert [x for x in loaded if re.match(r"(https?:)?//", x)] == [], page
 

@@ -119,7 +119,7 @@ def _draw(axes: Axes, rows: Sequence[Row]) -> None:
             va="center",
             parse_math=False,
         )
-        words = row.words or row.before_words
+        words = (row.words or row.before_words).partition(" (")[0]  # whiskers show bounds
         axes.text(
             (_RIGHT - _PLOT_LEFT) / beside,
             at,
