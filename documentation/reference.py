@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from pgdrag.cli import COMMANDS, load_command
+from pgdrag.cli.documents import documents
 from pgdrag.collectors import all_collectors, all_observations
 from pgdrag.designs import all_designs
 from pgdrag.errors import EXIT_STATUSES
@@ -24,6 +25,7 @@ from pgdrag.horizon.holders import all_holders
 from pgdrag.workloads import all_workloads
 
 _UNLIMITED = 2**62
+SCHEMAS = "schemas"  # a folder
 _GENERATED = "`make docs` generates this page from the code."
 
 
@@ -109,6 +111,40 @@ def meaning(one: Any) -> str:
     if known:
         text, notes = text[: known.start()], [known[1], *notes]
     return f"{text} ({'; '.join(notes)})"
+
+
+def json_documents() -> str:
+    """Return the page of what commands print with --json."""
+    return _page(
+        [
+            "# JSON",
+            f"{_GENERATED} With `--json` a command prints one document to standard output. Each follows its JSON Schema, "
+            "which `pgdrag schema DOCUMENT` prints, too: keys stay what they are, and new ones may come. Where a number "
+            "can be infinite or unknown, null stands for that.",
+            _table(
+                ("document", "what it is", "printed by"),
+                (
+                    (
+                        f"[{name}]({SCHEMAS}/{name}.schema.json)"
+                        if name != "report"
+                        else "[report](report.schema.json)",
+                        one.title,
+                        ", ".join(f"`pgdrag {command}`" for command in one.commands),
+                    )
+                    for name, one in documents().items()
+                ),
+            ),
+        ]
+    )
+
+
+def schemas() -> dict[str, str]:
+    """Return the JSON Schema of each document but the report's, by the name of its file."""
+    return {
+        f"{SCHEMAS}/{name}.schema.json": f"{json.dumps(one.schema(), indent=2, ensure_ascii=False)}\n"
+        for name, one in documents().items()
+        if name != "report"
+    }
 
 
 def factors() -> str:
@@ -331,6 +367,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "designs.md": designs,
     "collectors.md": collectors,
     "mechanisms.md": mechanisms,
+    "json.md": json_documents,
 }
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from pgdrag.cli import run_command
 from pgdrag.cli.ending import status_of
+from printed import hold_to_schema
 
 # Test runs side by side are no measurements that could disturb each other.
 OURS = {"PGDRAG_MACHINE": f"tests-{os.getpid()}", "COLUMNS": "120"}
@@ -38,6 +39,7 @@ def pgdrag(*arguments: str | Path, **environment: str) -> tuple[int, str, str]:
         patches.setattr(sys, "stdin", StringIO())
         status = status_of(run_command)
     assert "Traceback" not in err.getvalue(), err.getvalue()
+    hold_to_schema([str(x) for x in arguments], out.getvalue())
     return status, out.getvalue(), err.getvalue()
 
 

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from in_process import OURS, libpq_variables
 from pgdrag.servers.cluster import Cluster
+from printed import hold_to_schema
 
 TIMEOUT_S = 300
 
@@ -57,6 +59,8 @@ def outcome(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     finally:
         process.kill()
     assert "Traceback" not in err, err
+    arguments: Any = process.args
+    hold_to_schema(arguments[3:], out)
     return process.returncode, out, err
 
 

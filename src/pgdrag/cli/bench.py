@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
@@ -25,6 +24,7 @@ from pgdrag.errors import EXIT_DONE
 from pgdrag.units import format_bytes, format_duration
 
 if TYPE_CHECKING:
+    from pgdrag.cli.documents import WindowPlan
     from pgdrag.driver.connection_string import Server
     from pgdrag.findings.values import Findings
     from pgdrag.model.load import LoadProfile
@@ -82,7 +82,9 @@ def bench(
         if dry_run:
             what = capital(_tables_words(scale or 1))
             what += ", and drop those that exist" if "d" in made.steps else ""
-            return _print_plan(_Plan(_server_words(server.named()), what), json=False)
+            from pgdrag.cli.documents import WindowPlan
+
+            return _print_plan(WindowPlan(_server_words(server.named()), what), json=False)
         there = server.named(own_session="bench -i")
         refuse_standby(there, "bench -i")
         there = free_server(there, can_wait=False)
@@ -102,16 +104,6 @@ def bench(
     there = free_server(there, load.wait)
     require_consent(there, "run the load there", is_given=server.yes)
     return report_window(window.on(there), html=load.html, json=load.json)
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What a command would do; `before` is what it would do to the server before the load."""
-
-    server: str
-    workload: str
-    before: tuple[str, ...] = ()
-    load: LoadProfile | None = None
 
 
 class _Window:
@@ -159,22 +151,25 @@ class _Window:
 
         check_scripts(self.job(self.scale or 1))
 
-    def plan(self, there: Server) -> _Plan:
+    def plan(self, there: Server) -> WindowPlan:
         """Return what would be done on a server; nothing is changed."""
+        from pgdrag.cli.documents import WindowPlan
+
         self.refuse(there)
         what = self._words(self._scale_on(there))
         vacuums = () if there.is_standby else self.vacuums
-        return _Plan(_server_words(there), what, vacuums, self.load)
+        return WindowPlan(_server_words(there), what, vacuums, self.load)
 
-    def throw_away_plan(self) -> _Plan:
+    def throw_away_plan(self) -> WindowPlan:
         """Return what would be done on a server made for the run."""
+        from pgdrag.cli.documents import WindowPlan
         from pgdrag.servers.binaries import find_binaries
 
         scale = self.scale or THROW_AWAY_SCALE
         version = find_binaries(self.postgres).version
         where = f"PostgreSQL {version}, created for the run and removed afterwards"
         before = (_tables_words(scale),)
-        return _Plan(where, self._words(scale), before, self.load)
+        return WindowPlan(where, self._words(scale), before, self.load)
 
     def on(self, there: Server) -> Findings:
         """Run it on a server."""
@@ -253,7 +248,7 @@ class _Window:
             )
 
 
-def _print_plan(plan: _Plan, *, json: bool) -> int:
+def _print_plan(plan: WindowPlan, *, json: bool) -> int:
     from pgdrag.cli.place import stdout
     from pgdrag.cli.plain_output import print_json
     from pgdrag.cli.plan import NOTHING_RUN

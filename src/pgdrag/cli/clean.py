@@ -123,16 +123,13 @@ def _print(
     done: list[tuple[NotedChange, RestoreResult]], unreadable: list[str], *, json: bool
 ) -> None:
     if json:
-        found = [
-            {
-                "kind": step.change.name,
-                "change": step.change.content(),
-                "state": result.state,
-                "sentence": result.sentence,
-            }
+        from pgdrag.cli.documents import Restored, RestoredChange
+
+        changes = tuple(
+            RestoredChange(step.change.name, step.change.content(), result.state, result.sentence)
             for step, result in done
-        ]
-        print_json({"changes": found, "unreadable": unreadable})
+        )
+        print_json(Restored(changes, tuple(unreadable)))
         return
     from pgdrag.cli.place import stdout
 

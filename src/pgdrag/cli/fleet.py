@@ -78,18 +78,16 @@ def check(
         name: one.problems if isinstance(one, Facts) else (one,) for name, one in found.items()
     }
     if json:
+        from pgdrag.cli.documents import CheckedHost, FleetCheck
+
         print_json(
-            {
-                "hosts": {
-                    name: {
-                        "facts": found[name] if name in known else None,
-                        "clock_ahead_s": clocks.get(name),
-                        "problems": list(lacks),
-                    }
+            FleetCheck(
+                {
+                    name: CheckedHost(known.get(name), clocks.get(name), tuple(lacks))
                     for name, lacks in problems.items()
                 },
-                "differences": differ,
-            }
+                tuple(differ),
+            )
         )
     else:
         table = plain_table(

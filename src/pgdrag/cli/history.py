@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pgdrag.cli.options import Json, WindowHtml
-from pgdrag.cli.plain_output import print_document
+from pgdrag.cli.plain_output import print_json
 from pgdrag.english import did_you_mean, listed, listed_some
 from pgdrag.errors import UsageError
 
@@ -54,7 +54,6 @@ def history(
     from pgdrag.cli.place import open_journal, refuse_unwritable, stderr, stdout, write_named
     from pgdrag.findings.history import history as history_of
     from pgdrag.report.history_page import history_blocks, render_history_html
-    from pgdrag.report.json import json_of
     from pgdrag.report.terminal import print_blocks
 
     refuse_unwritable(html)
@@ -92,7 +91,7 @@ def history(
         write_named(html, render_history_html(found))
         stderr().print(f"Report: {html}", soft_wrap=True)
     if json:
-        print_document(json_of(found))
+        print_json(found)
     else:
         print_blocks(history_blocks(found, has_details=False), stdout())
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import codecs
-import dataclasses
 import io
-import json
 import os
 import sys
 from typing import TYPE_CHECKING, TextIO
@@ -91,20 +89,14 @@ def print_document(text: str) -> None:
     print(without_controls(text), end="" if text.endswith("\n") else "\n")
 
 
-def json_text(value: object) -> str:
-    """Return a value as JSON for programs and files: indented, in UTF-8; dataclasses become objects."""
-    return json.dumps(value, indent=2, ensure_ascii=False, default=_fields)
-
-
 def print_json(value: object) -> None:
-    """Print a value as JSON, see `json_text`."""
-    print_document(json_text(value))
+    """Print a value as JSON: dataclasses become objects, and null stands for what is not finite.
 
+    `cli.documents` has the schema of all that is printed so.
+    """
+    from pgdrag.report.json import json_of
 
-def _fields(value: object) -> dict[str, object]:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    raise TypeError(f"no JSON for a {type(value).__name__}")
+    print_document(json_of(value))
 
 
 def _replaced(error: UnicodeError) -> tuple[str, int]:

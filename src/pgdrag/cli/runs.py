@@ -74,7 +74,9 @@ def explain(
     findings = _findings(run)
     lines = story(findings, trial)
     if json:
-        print_json({"run": findings.run.run_id, "lines": lines})
+        from pgdrag.cli.documents import Story
+
+        print_json(Story(findings.run.run_id, lines))
     else:
         for line in lines:
             stdout().print(line)

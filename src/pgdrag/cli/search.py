@@ -189,12 +189,7 @@ def _print_space(space: SearchSpace, *, json: bool) -> None:
     from pgdrag.cli.plain_output import print_json
 
     if json:
-        print_json(
-            {
-                "dimensions": [one.model_dump() for one in space.dimensions],
-                "excluded": [{"name": x.name, "reason": x.reason} for x in space.excluded],
-            }
-        )
+        print_json(space)
         return
     table = Table("Setting", "Now", "Rule of thumb", "Values", box=None, pad_edge=False)
     for one in space.dimensions:

@@ -157,12 +157,13 @@ def check(
     found = _conditions(server)
     is_consistent = not any(found.values())
     if json:
-        conditions = [
-            {"condition": name, "demands": CONDITIONS.get(name, ""), "violation": broken or None}
+        from pgdrag.cli.documents import Condition, ConsistencyCheck
+
+        conditions = tuple(
+            Condition(name, CONDITIONS.get(name, ""), broken or None)
             for name, broken in found.items()
-        ]
-        whole = {"server": server.name, "consistent": is_consistent, "conditions": conditions}
-        print_json(whole)
+        )
+        print_json(ConsistencyCheck(server.name, is_consistent, conditions))
     else:
         table = plain_table("condition", "holds", "requirement or violation")
         for name, broken in found.items():

@@ -1,4 +1,4 @@
-"""What is in the report as JSON? Its JSON Schema, made by pydantic of the dataclasses that are printed.
+"""What is in a document of JSON, such as the report? Its JSON Schema, made by pydantic of the dataclasses that are printed.
 
 Every key is described by the docstring of the dataclass that has it as a field.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import make_dataclass
+from dataclasses import fields, make_dataclass
 from functools import reduce
 from inspect import getdoc
 from operator import or_
@@ -18,7 +18,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
 from pgdrag.findings.analysis import run_analyses, treatment_analyses
-from pgdrag.findings.values import DesignFinding, Findings, TreatmentFinding
+from pgdrag.findings.values import DesignFinding, Findings, Interval, TreatmentFinding
 from pgdrag.model import RunRecord, Study
 from pgdrag.model.design import Design, all_designs
 from pgdrag.model.recordings import SHIPPED, Recordings
@@ -56,18 +56,31 @@ def report_schema() -> Schema:
             "trials": tuple[Trial, ...],
         },
     )
-    made = TypeAdapter(report).json_schema(mode="serialization", schema_generator=_Generator)
+    made = schema_of(
+        report,
+        "pgdrag report",
+        "What a run found. Where a number can be infinite or unknown, null stands for that.",
+    )
     definitions = made["$defs"]
-    definitions["Interval"]["properties"]["censored"] = _CENSORED
     for kind, name in designs.items():
         definitions[kind.__name__]["properties"]["design"] = {"const": name}
     definitions["Recordings"]["additionalProperties"] = {"type": "array"}  # those of plug-ins
-    return {
-        **made,
-        "$schema": SCHEMA_ID,
-        "title": "pgdrag report",
-        "description": "What a run found. Where a number can be infinite or unknown, null stands for that.",
-    }
+    return made
+
+
+def schema_of(kind: Any, title: str, description: str) -> Schema:
+    """Return the JSON Schema of what `report.json.plain` makes of values of a type."""
+    made = TypeAdapter(kind).json_schema(mode="serialization", schema_generator=_Generator)
+    for name, one in made.get("$defs", {}).items():
+        if name == Interval.__name__:
+            one["properties"]["censored"] = _CENSORED
+    return {**made, "$schema": SCHEMA_ID, "title": title, "description": description}
+
+
+def extended(kind: type, more: Mapping[str, Any]) -> type:
+    """Return a dataclass that has some keys more than another one, and its descriptions."""
+    names = [field.name for field in fields(kind)]
+    return _record(kind, {**more, **_types(kind, names)})
 
 
 def finding_class(design: str) -> type[DesignFinding]:
@@ -97,9 +110,9 @@ def _types(kind: type, names: Sequence[str]) -> dict[str, Any]:
     return {name: hints[name] for name in names}
 
 
-def _record(kind: type, fields: Mapping[str, Any]) -> type:
-    """Return a dataclass with these fields that is described as another."""
-    made = make_dataclass(kind.__name__, list(fields.items()))
+def _record(kind: type, types: Mapping[str, Any]) -> type:
+    """Return a dataclass with fields of these types that is described as another."""
+    made = make_dataclass(kind.__name__, list(types.items()))
     made.__doc__ = getdoc(kind)
     return made
 
