@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from pgdrag.cli import load_command
-from pgdrag.cli.options import LONGEST_WAIT_S
+from pgdrag.cli.options import LONGEST_WAIT_S, Command
 from pgdrag.errors import UsageError
 from pgdrag.host import machine_lock, process_alive
 from pgdrag.host.kernel_lock import KernelLock
@@ -290,11 +290,15 @@ def test_a_time_that_is_too_long_is_refused() -> None:
     ("group", "name"),
     [
         *(("", x) for x in ("run", "resume", "compare", "calibrate", "ablate", "bisect")),
-        *(("", x) for x in ("screen", "boundary", "bench", "clean")),
+        *(("", x) for x in ("screen", "boundary", "search", "bench", "clean")),
         ("tpcc", "run"),
+        ("tpcc", "load"),
+        ("twin", "check"),
+        ("fleet", "check"),
     ],
 )
 def test_every_command_that_measures_can_wait(group: str, name: str) -> None:
     command = load_command(group).commands[name] if group else load_command(name)
     (option,) = (one for one in command.params if one.name == "wait")
     assert option.opts == ["--wait"]
+    assert isinstance(command, Command)  # whose --wait may stand without a time

@@ -40,7 +40,12 @@ _INITIALIZATION = "initialization (-i)"
 _THROW_AWAY = "--throw-away"
 _RUN = "a run without -i or --throw-away"
 _REFUSED = {
-    _INITIALIZATION: {"throw_away", "postgres", *names_of(ScriptOptions), *names_of(LoadOptions)},
+    _INITIALIZATION: {
+        "throw_away",
+        "postgres",
+        *names_of(ScriptOptions),
+        *(names_of(LoadOptions) - {"wait"}),
+    },
     _THROW_AWAY: {"tablespace", "index_tablespace", *names_of(ServerOptions)},
     _RUN: {"postgres", *names_of(TableOptions)},
 }
@@ -87,7 +92,7 @@ def bench(
             return _print_plan(WindowPlan(_server_words(server.named()), what), json=False)
         there = server.named(own_session="bench -i")
         refuse_standby(there, "bench -i")
-        there = free_server(there, can_wait=False)
+        there = free_server(there, load.wait)
         require_consent(there, "create pgbench's tables there", is_given=server.yes)
         _make_tables(there, made, scale or 1, is_quiet=tables.quiet)
         return EXIT_DONE

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgdrag.cli.options import Json, Postgres, command_group
+from pgdrag.cli.options import Command, Json, Postgres, Wait, command_group
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _AllowChange = Annotated[
 _ROOM_BYTES = 5 * 2**30
 
 
-@app.command()
+@app.command(cls=Command)
 def check(
     fleet: _FleetFile,
     postgres: Postgres = None,
@@ -48,6 +48,7 @@ def check(
             help="Install this wheel first, with pip for the user, on hosts of [[ssh]] that have another version or none",
         ),
     ] = None,
+    wait: Wait = None,
     json: Json = False,
 ) -> int:
     """Show what each host of a fleet is, and what it lacks.
@@ -67,7 +68,7 @@ def check(
     if install is not None:
         for sentence in install_wheel(opened.file.ssh, install):
             stderr().print(sentence, soft_wrap=True)
-    with measuring(None):
+    with measuring(wait):
         opened.sweep()
         opened = with_consent(opened, (), postgres)
         clocks: dict[str, float] = {}

@@ -55,12 +55,11 @@ def named_server(
     return server
 
 
-def free_server(server: Server, wait_s: float | None = None, *, can_wait: bool = True) -> Server:
+def free_server(server: Server, wait_s: float | None) -> Server:
     """Return a server once no other pgdrag runs an experiment there, which a load would disturb.
 
     Args:
         wait_s: as --wait says; None: do not wait.
-        can_wait: the command has --wait.
 
     Raises:
         UsageError: another one does.
@@ -70,7 +69,7 @@ def free_server(server: Server, wait_s: float | None = None, *, can_wait: bool =
     from pgdrag.existing.server_lock import wait_until_free
 
     tell = partial(stderr().print, soft_wrap=True)
-    return wait_until_free(server, wait_s or 0.0, tell, can_wait=can_wait)
+    return wait_until_free(server, wait_s or 0.0, tell)
 
 
 def require_consent(server: Server, purpose: str, *, is_given: bool, risk: str = "") -> None:

@@ -13,6 +13,7 @@ from pgdrag.cli.options import (
     Consent,
     Dsn,
     Json,
+    Wait,
     command_group,
     with_options,
 )
@@ -47,7 +48,7 @@ CONDITIONS = {
 }
 
 
-@app.command()
+@app.command(cls=Command)
 def load(
     warehouses: Annotated[
         int,
@@ -84,6 +85,7 @@ def load(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print progress")] = False,
     yes: Consent = False,
+    wait: Wait = None,
 ) -> int:
     """Create and load TPC-C's tables, with all keys and constraints."""
     from pgdrag.bench import drop_tables
@@ -97,7 +99,7 @@ def load(
     example = "pgdrag tpcc load postgresql://me@db1/bench --warehouses 10"
     server = named_server(dsn, example, is_for_driver=True, own_session="tpcc load")
     refuse_standby(server, "tpcc load")
-    server = free_server(server, can_wait=False)
+    server = free_server(server, wait)
     there = existing_tables(server, Tpcc.tables)
     if there and not replace:
         raise UsageError(

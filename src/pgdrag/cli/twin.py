@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgdrag.cli.horizon import capture_app
-from pgdrag.cli.options import Dsn, Json, Postgres, command_group, duration_of
+from pgdrag.cli.options import Command, Dsn, Json, Postgres, Wait, command_group, duration_of
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def show(
     return EXIT_FAILED_CHECK if found.leaks else EXIT_DONE
 
 
-@app.command("check")
+@app.command("check", cls=Command)
 def check(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Twin that pgdrag capture twin wrote")
@@ -266,6 +266,7 @@ def check(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write the whole as HTML to FILE"),
     ] = None,
+    wait: Wait = None,
     json: Json = False,
 ) -> int:
     """Check how far a twin's data and load are like the original.
@@ -301,7 +302,7 @@ def check(
     workload = TwinWorkload(file=str(file), scale=scale)
     bench = Provision.open(open_scratch(), find_binaries(postgres))
     talk = stderr()
-    with measuring(None), showing_progress(talk) as listen:
+    with measuring(wait), showing_progress(talk) as listen:
         found = check_twin(
             CheckedTwin(twin, workload, scale, file.name),
             bench,

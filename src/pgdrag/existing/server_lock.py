@@ -75,8 +75,6 @@ def wait_until_free(
     server: Server,
     wait_s: float = 0.0,
     tell: Callable[[str], object] = lambda _: None,
-    *,
-    can_wait: bool = True,
 ) -> Server:
     """Return a server once no other pgdrag changes or loads it: what one has there is not the server's own.
 
@@ -84,7 +82,6 @@ def wait_until_free(
         wait_s: wait this long, also for a server that another one restarts; a moment in any case, since one may be
             undoing what it has changed.
         tell: is told once whom is waited for.
-        can_wait: the command has --wait.
 
     Raises:
         UsageError: another one does, and still after waiting.
@@ -101,7 +98,7 @@ def wait_until_free(
             return server if seen_s is None else server.looked_at_again()
         if found is not None:
             if now_s >= deadline:
-                raise _refusal(server, found, wait_s, can_wait=can_wait)
+                raise _refusal(server, found, wait_s)
             seen_s = now_s
             if not was_told:
                 tell(f"Waiting up to {format_duration(wait_s)}: {_words(found, server)}.")
@@ -208,9 +205,7 @@ def _words(found: Rival | ServerLost, server: Server) -> str:
     return found.message if isinstance(found, ServerLost) else f"{found.words} on {server.name}"
 
 
-def _refusal(
-    server: Server, rival: Rival | ServerLost, wait_s: float, *, can_wait: bool = True
-) -> PgdragError:
+def _refusal(server: Server, rival: Rival | ServerLost, wait_s: float) -> PgdragError:
     if isinstance(rival, ServerLost):
         return rival
     after = f" after waiting for {format_duration(wait_s)}" if wait_s else ""
@@ -218,7 +213,7 @@ def _refusal(
     return UsageError(
         f"{rival.words} on {server.name}{after}",
         detail="Two runs would disturb each other's measurements, and take each other's settings for the server's own.",
-        hint=f"{longer if can_wait else 'Start'} after it ends, or stop it. If only its session is left, first make sure that "
+        hint=f"{longer} after it ends, or stop it. If only its session is left, first make sure that "
         f"{rival.process} has ended, and run pgdrag restore there; then end the session: "
         f"SELECT pg_terminate_backend({rival.pid})",
     )
