@@ -27,7 +27,7 @@ from pgdrag.model.observed import (
     Wait,
 )
 from pgdrag.model.recordings import Event
-from pgdrag.observations.export import export_tables, read_tables
+from pgdrag.observations.export import TABLES, export_tables
 from pgdrag.observations.store import LEAST_BYTES, ObservationReader, ObservationWriter
 from pgdrag.observations.stretch import moment, read_stretch
 from pgdrag.report.document import TimeSeries
@@ -40,6 +40,7 @@ from pgdrag.report.stretch.formats import (
     stretch_terminal_text,
 )
 from pgdrag.report.stretch.text import render_stretch_text
+from pgdrag.tables import read_tables
 
 SAMPLES = 120
 GAP_AT = 60  # the sample that is missing
@@ -202,7 +203,7 @@ def test_tables_have_every_sample(
     directory = tmp_path / "tables"
     paths = export_tables(path, BEGAN, BEGAN + 1200, directory, form)
     assert {x.stat().st_mode & 0o777 for x in paths} == {0o600}
-    tables = read_tables(directory, form)
+    tables = read_tables(TABLES, directory, form)
     assert {name: len(rows) for name, rows in tables.items()} == {
         "samples": 119, "values": 119 * 6, "waits": 119 * 3, "statements": 119 * 8, "events": 2, "settings": 3,
     }  # fmt: skip
@@ -255,7 +256,7 @@ def test_any_values_survive_a_table(
     writer.append_event(Event("x", BEGAN, None, text))
     writer.close()
     export_tables(path, BEGAN, BEGAN + 10, directory / "tables", form)
-    tables = read_tables(directory / "tables", form)
+    tables = read_tables(TABLES, directory / "tables", form)
     ((use,), (value,), (wait,), (event,)) = (
         tables[x] for x in ("statements", "values", "waits", "events")
     )

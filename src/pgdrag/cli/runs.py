@@ -93,17 +93,30 @@ def report(
         ),
     ] = None,
     format: Annotated[  # noqa: A002 -- the option's name is --format
-        Literal["html", "markdown", "json", "terminal", "conf", "junit", "comment", "png"],
+        Literal[
+            "html",
+            "markdown",
+            "json",
+            "terminal",
+            "conf",
+            "junit",
+            "comment",
+            "png",
+            "csv",
+            "parquet",
+        ],
         typer.Option(
             help="Format of the report; conf: the configuration that a search found; junit: XML for a CI server; "
-            "comment: Markdown for a pull request; png: a picture of the verdict to share (needs pgdrag[png])"
+            "comment: Markdown for a pull request; png: a picture of the verdict to share (needs pgdrag[png]); "
+            "csv, parquet: trials, samples and series as tables"
         ),
     ] = "html",
     output: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write to FILE, or - for stdout (default: HTML and PNG to $PGDRAG_HOME/reports/, others to stdout)",
+            help="Write to FILE, or - for stdout, csv and parquet into this directory (default: HTML and PNG to "
+            "$PGDRAG_HOME/reports/, tables to RUN-csv, others to stdout)",
         ),
     ] = None,
     link: Annotated[
@@ -130,14 +143,12 @@ def report(
     if schema:
         print_json(report_schema())
         return
-    if link is not None and format != "comment":
-        raise UsageError("--link has no meaning without --format comment")
-    if link is not None and not link.startswith(("https://", "http://")):
-        raise UsageError(
-            f'--link "{link}" is no address', hint="It starts with https:// or http://."
-        )
+    _refuse_link(link, format)
     to_stdout = output is None or str(output) == "-"
-    refuse_unwritable(None if to_stdout else output)
+    refuse_unwritable(None if to_stdout or format in ("csv", "parquet") else output)
+    if format in ("csv", "parquet"):
+        _export(run, other, format, output)
+        return
     if other is not None:
         _report_two(run, other, format, output)
         return
@@ -172,6 +183,35 @@ def report(
         return
     write_report(findings, output, render)
     print(output.resolve())
+
+
+def _refuse_link(link: str | None, form: str) -> None:
+    if link is None:
+        return
+    if form != "comment":
+        raise UsageError("--link has no meaning without --format comment")
+    if not link.startswith(("https://", "http://")):
+        raise UsageError(
+            f'--link "{link}" is no address', hint="It starts with https:// or http://."
+        )
+
+
+def _export(
+    name: str, other: str | None, form: Literal["csv", "parquet"], output: Path | None
+) -> None:
+    from pgdrag.cli.place import open_journal
+    from pgdrag.report.run_tables import TABLES, run_rows
+    from pgdrag.tables import write_tables
+
+    if other is not None:
+        raise UsageError(f"--format {form} is of one run")
+    if str(output) == "-":
+        raise UsageError("tables are files in a directory", hint="Name one with --output.")
+    journal = open_journal()
+    record = journal.run(journal.find(name))
+    directory = output or Path(f"{record.run_id}-{form}")
+    for path in write_tables(TABLES, run_rows(record), directory, form):
+        print(path)
 
 
 def _report_two(first: str, second: str, form: str, output: Path | None) -> None:
