@@ -12,8 +12,10 @@ from existing import digest, give_settings, started_alone, stopped_alone
 from poolers import pgbouncer
 
 from in_process import pgdrag
+from pgdrag.driver.connection_string import reach
 from pgdrag.horizon.holders import HoldPlace
 from pgdrag.horizon.holders.standby import make_standby
+from pgdrag.live.window import observe_window
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.servers.catalog import load_settings_catalog
 from pgdrag.servers.cluster import Cluster
@@ -107,16 +109,18 @@ def test_restart_and_its_command_require_each_other(running_cluster, script):
         assert "require each other" in err
 
 
-def test_a_standby_is_refused(cluster, script):
+def test_a_standby_is_refused_and_what_it_refuses_to_an_observer_is_not_counted(cluster, script):
     give_settings(cluster)
     cluster.start()
     standby = make_standby(HoldPlace(cluster.conninfo(), cluster=cluster))
     try:
         status, _, err = compared(standby, "work_mem=8MB", script)
+        seen = observe_window(reach(dsn(standby), is_for_driver=False), 1.2)
     finally:
         standby.remove()
     assert status == 2
     assert "is a standby, where nothing can be written" in err
+    assert seen.value("rollbacks_per_s") == 0
 
 
 @pytest.mark.parametrize("mode", ["session", "transaction", "statement"])

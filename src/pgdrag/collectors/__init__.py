@@ -80,6 +80,7 @@ class Observer:
         programs: process numbers of the programs that look beside pgdrag's own process, while they do.
         own_sessions: the server's processes that serve collectors' further connections.
         queries: how many were sent.
+        refused: how many of them the server did not answer: each of them was rolled back.
         query_s: seconds until they were answered.
     """
 
@@ -104,6 +105,7 @@ class Observer:
         self.programs: set[int] = set()
         self.own_sessions: set[int] = set()
         self.queries = 0
+        self.refused = 0
         self.query_s = 0.0
         self._is_prepared = False
         self._postmaster: int | None = None
@@ -191,6 +193,7 @@ class Observer:
                 names = [column.name for column in found.description or ()]
                 return names, found.fetchall() if found.description else []
         except psycopg.Error as error:
+            self.refused += 1
             if was_aborted.is_set() or isinstance(error, psycopg.errors.QueryCanceled):
                 raise Unseen(f"the server did not answer within {QUERY_TIMEOUT_S} s") from error
             if self.connection.closed:

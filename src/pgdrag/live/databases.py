@@ -37,14 +37,15 @@ _FLUSH: LiteralString = "SELECT pg_stat_force_next_flush()"
 _ARCHIVER: LiteralString = (
     "SELECT archived_count AS archived, failed_count AS archive_failures FROM pg_stat_archiver"
 )
-# Each query of an observer's is a transaction, too, and none of the server's load.
-OWN = "own"
+# Each query of an observer's is a transaction, too, and none of the server's load; one that is refused is rolled back.
+OWN, OWN_REFUSED = "own", "own_refused"
 COMMITS = Drawn("commits_per_s", "transactions committed", "1/s", ("commits",), less=(OWN,))
+ROLLBACKS = Drawn("rollbacks_per_s", "transactions rolled back", "1/s", ("rollbacks",), less=(OWN_REFUSED,))  # fmt: skip
 
 
 def own_transactions(observer: Observer) -> Counters:
-    """Return the counter of the observer's own transactions."""
-    return {OWN: observer.queries}
+    """Return the counters of the observer's own transactions."""
+    return {OWN: observer.queries - observer.refused, OWN_REFUSED: observer.refused}
 
 
 def hand_in_own(observer: Observer) -> None:
@@ -104,7 +105,8 @@ class ServerCounters(CounterCollector):
 
     def amounts(self, window: Window) -> Amounts:
         moved = self.moved()
-        return {**moved, "commits": self.committed(), "observed_us": round(self.observed_s * 1e6)}
+        ended = {"commits": self.committed(), "rollbacks": round(ROLLBACKS.grown(moved))}
+        return {**moved, **ended, "observed_us": round(self.observed_s * 1e6)}
 
     def committed(self) -> int:
         """Return how many transactions others committed.

@@ -15,7 +15,7 @@ from typing import Any, LiteralString, TypeAlias
 from pgdrag.collectors import Observer, all_collectors
 from pgdrag.collectors.counters import CounterCollector, Drawn
 from pgdrag.horizon.sampling import read_oldest
-from pgdrag.live.databases import COMMITS, OWN, own_transactions
+from pgdrag.live.databases import COMMITS, OWN, ROLLBACKS, own_transactions
 from pgdrag.model.observed import Quantity, Spread
 
 # Of the time, at most, that one query may take.
@@ -204,7 +204,7 @@ def all_groups() -> list[Group]:
             {0: _DATABASES},
             (
                 COMMITS,
-                Drawn("rollbacks_per_s", "transactions rolled back", "1/s", ("rollbacks",)),
+                ROLLBACKS,
                 Drawn("rows_read_per_s", "rows read from tables and indexes", "1/s", ("read_rows",)),
                 Drawn("rows_changed_per_s", "rows inserted, updated or deleted", "1/s", ("inserted", "updated", "deleted")),
                 Drawn("blocks_hit_per_s", "blocks found in shared_buffers", "1/s", ("hits",)),
