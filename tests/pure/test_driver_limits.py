@@ -66,6 +66,10 @@ def test_a_network_that_takes_most_of_the_time_is_a_warning_with_the_rate_it_all
     found = driver_finding([(result("A0", 60_000), window_with(**FAR))])
     assert found is not None
     assert driver_words(found).endswith("7 round trips of 500 µs a transaction")
+    once = {"round_trips": 60_000, "round_trip_us": 500.0}
+    found = driver_finding([(result("A0", 60_000), window_with(**once))])
+    assert found is not None
+    assert driver_words(found).endswith("1 round trip of 500 µs a transaction")
 
 
 @pytest.mark.parametrize(

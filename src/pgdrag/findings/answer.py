@@ -67,8 +67,9 @@ def run_warnings(
         one.rung.name for one in rungs if (driver := one.get(DriverFinding)) and driver.is_suspect
     ]
     if suspect:
+        limited = listed(suspect) if len(rungs) > 1 else "throughput"
         warnings.append(
-            f"the load driver may have limited {listed(suspect)}; run on a quieter machine, or with more "
+            f"the load driver may have limited {limited}; run on a quieter machine, or with more "
             "driver threads"
         )
     return tuple(warnings)

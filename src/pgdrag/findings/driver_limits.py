@@ -158,7 +158,8 @@ def _round_trip_words(measured: Measurement) -> str:
     ended = total.committed + total.rolled_back + total.failed
     assert cost.round_trips is not None, "see round_trip_share"
     number = format_number(cost.round_trips / max(ended, 1), significant=2)
-    return f"{number} round trips of {_us(cost.round_trip_us or 0.0)}"
+    noun = "round trip" if number == "1" else "round trips"
+    return f"{number} {noun} of {_us(cost.round_trip_us or 0.0)}"
 
 
 def median_latency_us(latency: Mapping[str, Latency]) -> float | None:

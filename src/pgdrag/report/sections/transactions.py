@@ -269,7 +269,9 @@ class DriverSection(Section):
         """Return one line: the rung on which the driver was busiest; and what each of several generators did."""
         found = findings.by_rung(DriverFinding)
         name = max(found, key=lambda one: found[one].busiest_share)
-        words = f"at most {driver_words(found[name])} (on {name})"
+        words = f"at most {driver_words(found[name])}"
+        if len(found) > 1:
+            words += f" (on {name})"
         return (Heading("Load driver:", words), *_generators(findings, only=name))
 
 
