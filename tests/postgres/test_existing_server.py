@@ -319,7 +319,8 @@ def test_a_run_that_is_interrupted_is_undone_and_goes_on_with_the_same_server(
     assert digest(server) == before
 
 
-def test_restore_names_the_server_anew_where_the_password_is_nowhere(server, patient):
+@pytest.mark.parametrize("command", ["restore", "bench"])
+def test_what_nobody_is_left_to_undo_is_undone_by_the_next_command_there(server, patient, command):
     """As after the end of the whole machine: neither pgdrag nor its guardian is left."""
     before = digest(server)
     words = ("compare", "default", "work_mem=8MB", "--dsn", shop(server), "-f", patient, *LOAD)
@@ -329,6 +330,7 @@ def test_restore_names_the_server_anew_where_the_password_is_nowhere(server, pat
     kill_with_guardian(process)
     process.wait(TIMEOUT_S)
     assert digest(server) != before
-    out, _ = ran("restore", shop(server))
-    assert "were restored: work_mem" in out
+    options = ("-n", "-T", "1", "--warm-up", "0", "-f", patient) if command == "bench" else ()
+    out, err = ran(command, shop(server), *options)
+    assert "were restored: work_mem" in out + err
     assert digest(server) == before

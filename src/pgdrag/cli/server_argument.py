@@ -58,6 +58,8 @@ def named_server(
 def free_server(server: Server, wait_s: float | None) -> Server:
     """Return a server once no other pgdrag runs an experiment there, which a load would disturb.
 
+    What a dead one has left changed is undone first: it would be measured, too.
+
     Args:
         wait_s: as --wait says; None: do not wait.
 
@@ -65,10 +67,12 @@ def free_server(server: Server, wait_s: float | None) -> Server:
         UsageError: another one does.
         ServerLost: the server does not answer.
     """
-    from pgdrag.cli.place import stderr
+    from pgdrag.cli.place import restore_leftovers, stderr
     from pgdrag.existing.server_lock import wait_until_free
 
     tell = partial(stderr().print, soft_wrap=True)
+    for sentence in restore_leftovers():
+        tell(sentence, markup=False)
     return wait_until_free(server, wait_s or 0.0, tell)
 
 
