@@ -123,7 +123,7 @@ def test_a_run_of_a_terminal_is_found_read_and_laid_over_another(
     for box in page.get_by_role("checkbox").all():
         box.check()
     page.get_by_role("button", name="Compare two runs").click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text(" and planted-")
+    expect(page.get_by_role("heading", level=1)).to_contain_text(" against planted-")
     page.go_back()
     page.get_by_role("link", name="planted-").first.click()
     page.wait_for_url("**/report/*")

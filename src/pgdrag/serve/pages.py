@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pgdrag.errors import PgdragError, UsageError
-from pgdrag.experiment import shipped_experiments
+from pgdrag.experiment import shipped_files
 from pgdrag.findings.two_runs import two_runs
 from pgdrag.findings.values import Findings
 from pgdrag.host.process_alive import start_ticks
@@ -297,27 +298,32 @@ class RunPages:
         saved = self._report_path(run_id) if key[1] == "done" else None
         if saved is not None and saved.is_file() and saved.stat().st_mtime >= max(ends):
             return saved.read_text(encoding="utf-8")
-        html = self._reports.get(key)
-        if html is None:
-            html = render_html(self._findings_of(journal.run(run_id), journal))
-            with self._lock:
-                while len(self._reports) >= _MOST_REPORTS:
-                    self._reports.pop(next(iter(self._reports)))
-                self._reports[key] = html
+        return self._made(key, lambda: render_html(self._findings_of(journal.run(run_id), journal)))
+
+    def _made(self, key: tuple[object, ...], make: Callable[[], str]) -> str:
+        """Return a page, which is made again only where something of its runs has changed."""
+        html = self._reports.get(key) or make()
+        with self._lock:
+            self._reports.pop(key, None)
+            while len(self._reports) >= _MOST_REPORTS:
+                self._reports.pop(next(iter(self._reports)))
+            self._reports[key] = html
         return html
 
     def _comparison(self, request: Request, journal: Journal) -> Answer:
         names = request.values.get("run", ())
-        if len(names) != 2:
+        if len(set(names)) != 2:
             raise UsageError(
                 "two runs can be compared", hint="Go back and tick two runs in the list."
             )
-        before, after = sorted(
-            (journal.run(name) for name in names), key=lambda x: x.started_unix_s
-        )
-        sides = (self._findings_of(run, journal) for run in (before, after))
-        page = render_two_runs_html(two_runs(before, after), *sides)
-        return Answer(page, _REPORT_POLICY)
+
+        def make() -> str:
+            before, after = sorted(map(journal.run, names), key=lambda x: x.started_unix_s)
+            sides = (self._findings_of(run, journal) for run in (before, after))
+            return render_two_runs_html(two_runs(before, after), *sides)
+
+        key = tuple((name, *journal.state_of(name)) for name in sorted(names))
+        return Answer(self._made(key, make), _REPORT_POLICY)
 
     # --- starting and stopping ---------------------------------------------------------------------
 
@@ -325,7 +331,7 @@ class RunPages:
         return self._rendered(
             "start.html.j2",
             "Start a run",
-            experiments=list(shipped_experiments().values()),
+            experiments=_experiments(),
             running=next(iter(self._processes(journal)), ""),
         )
 
@@ -384,6 +390,17 @@ def _wanted(request: Request) -> Wanted:
     if not name:
         name, _, scale = request.value("shipped").partition(" ")
     return Wanted(name.strip(), scale.strip(), tuple(request.value("changes").split()))
+
+
+@cache
+def _experiments() -> tuple[dict[str, Any], ...]:
+    """Return the shipped experiments as their files have them; to check them takes a second."""
+    found = []
+    for name, path in shipped_files().items():
+        file = tomllib.loads(path.read_text(encoding="utf-8"))
+        scales = {scale: one.get("summary", "") for scale, one in file["scales"].items()}
+        found.append({"name": name, "title": file.get("title", name), "scales": scales})
+    return tuple(found)
 
 
 def _digest(programs: str) -> str:
