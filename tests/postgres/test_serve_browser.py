@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands import pgdrag, start
+from commands import start
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from pgdrag.servers.binaries import Binaries
@@ -35,10 +35,11 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def places(
-    tmp_path_factory: pytest.TempPathFactory, scratch: Scratch, binaries: Binaries
+    tmp_path_factory: pytest.TempPathFactory, scratch: Scratch, binaries: Binaries, old_home: Path
 ) -> dict[str, str]:
     home = tmp_path_factory.mktemp("home")
-    # A short run, and one that lasts until it is stopped.
+    shutil.copy(old_home / "journal.sqlite", home)
+    # It lasts until it is stopped.
     text = PLANTED.read_text().replace("measure_s = 0.5", "measure_s = 300")
     (home / "long.toml").write_text(text.replace('name = "planted"', 'name = "long"'))
     return {"PGDRAG_HOME": str(home), "PGDRAG_SCRATCH": str(scratch.root)}
@@ -108,24 +109,22 @@ def test_a_run_is_started_watched_stopped_and_its_report_opened(
     )
     assert fits(page)
     page.goto(address)
-    expect(page.locator("tbody")).to_contain_text("interrupted")
+    expect(page.get_by_role("row", name="long-")).to_contain_text("interrupted")
 
 
-def test_a_run_of_a_terminal_is_found_read_and_laid_over_another(
-    page: Page, address: str, places: dict[str, str]
-) -> None:
-    for _ in range(2):
-        status, _, err = pgdrag("run", PLANTED, **places)
-        assert status == 0, err
+def test_past_runs_are_found_laid_over_each_other_and_read(page: Page, address: str) -> None:
     page.goto(address)
-    page.get_by_role("searchbox").fill("planted-2")  # the beginning of its runs' names
+    page.get_by_role("searchbox").fill("old-ladder")
     page.get_by_role("button", name="Search").click()
-    for box in page.get_by_role("checkbox").all():
+    expect(page.get_by_role("link", name="old-ladder")).to_be_visible()
+    assert page.get_by_role("link", name="compare-").count() == 0
+    page.get_by_role("link", name="Runs", exact=True).click()
+    for box in page.get_by_role("checkbox").all()[:2]:
         box.check()
     page.get_by_role("button", name="Compare two runs").click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text(" against planted-")
+    expect(page.get_by_role("heading", level=1)).to_contain_text(" against ")
     page.go_back()
-    page.get_by_role("link", name="planted-").first.click()
+    page.get_by_role("link", name="old-ladder").first.click()
     page.wait_for_url("**/report/*")
     assert page.content().count("<section") > 3
 

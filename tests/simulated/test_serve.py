@@ -427,6 +427,7 @@ def test_what_an_experiment_starts_is_allowed_as_it_was_seen_or_not_run(
     started: list[Wanted] = []
     plan = Planned("what it would do", is_refused=False, programs='["rm", "x"]')
     monkeypatch.setattr("pgdrag.serve.pages.planned", lambda wanted: plan)
+    monkeypatch.setattr("pgdrag.serve.pages.needed_programs", lambda wanted: plan.programs)
     monkeypatch.setattr("pgdrag.serve.pages.start", started.append)
     _, page, _ = client.post("plan", {"file": "/x.toml"})
     assert "what it would do" in page

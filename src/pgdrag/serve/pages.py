@@ -30,7 +30,7 @@ from pgdrag.report.html import render_html
 from pgdrag.report.series_script import SeriesAssets, script_policy, series_assets
 from pgdrag.report.two_runs_page import render_two_runs_html
 from pgdrag.serve.server import Answer, NotFound, Request, Stream
-from pgdrag.serve.starting import Started, Wanted, planned, start, stop
+from pgdrag.serve.starting import Started, Wanted, needed_programs, planned, start, stop
 from pgdrag.serve.watching import Watcher
 from pgdrag.units import format_rate
 
@@ -353,7 +353,7 @@ class RunPages:
         if request.value("yes") != "yes" or (wanted.changes and not request.value("allow-change")):
             raise UsageError("nothing was run without consent", hint="Go back and give it.")
         self._refuse_beside_another(journal)
-        if programs := planned(wanted).programs:
+        if programs := needed_programs(wanted):
             # A file may have changed since somebody read what it starts.
             if request.value("programs") != _digest(programs) or not request.value("allow-run"):
                 raise UsageError(

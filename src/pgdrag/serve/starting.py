@@ -78,11 +78,18 @@ def planned(wanted: Wanted) -> Planned:
         UsageError: nothing was said in time.
     """
     text, status = _said(wanted, "--dry-run")
-    if status:
-        return Planned(text, True, "")
-    data, _ = _said(wanted, "--dry-run", "--json", is_data=True)
-    programs = json.loads(data)["programs"]
-    return Planned(text, False, json.dumps(programs) if programs else "")
+    return Planned(text, bool(status), "" if status else needed_programs(wanted))
+
+
+def needed_programs(wanted: Wanted) -> str:
+    """Return what a run would start, by consent, as JSON; "" where that is nothing, or it would not run.
+
+    Raises:
+        UsageError: nothing was said in time.
+    """
+    data, status = _said(wanted, "--dry-run", "--json", is_data=True)
+    programs = [] if status else json.loads(data)["programs"]
+    return json.dumps(programs) if programs else ""
 
 
 def _said(wanted: Wanted, *options: str, is_data: bool = False) -> tuple[str, int]:
