@@ -278,7 +278,7 @@ def test_two_runs_lie_over_each_other_with_what_differs_between_them(
     page = client.page(f"together?run={first}&run={second}")
     data = json.loads(re.findall(r'id="series-data">(.*?)</script>', page)[0])
     names = [one["name"] for one in data["recordings"]]
-    assert names == [f"{second} R0", f"{first} R0", f"{second} R1", f"{first} R1"]
+    assert names == [f"{first} R0", f"{second} R0", f"{first} R1", f"{second} R1"]
     assert all(one["overlay"] is not None for one in data["figures"])
     assert f"No significant change of 2 treatments in {second} against {first}." in page
     assert "Nothing that a run records" in page
