@@ -38,17 +38,17 @@ OLD = Path(__file__).parent / "journals" / "b74b73b.sqlite.xz"
 
 # What the schemas of Jenkins (junit-10.xsd) and Surefire (surefire-test-report.xsd) both allow.
 CHILDREN = {
-    "testsuite": {"properties", "testcase", "system-out"},
+    "testsuite": {"properties", "testcase"},
     "properties": {"property"},
     "testcase": {"skipped", "error", "failure", "system-out"},
 }
 NEEDED = {
-    "testsuite": {"name", "tests", "failures", "errors", "skipped", "time", "timestamp"},
+    "testsuite": {"name", "tests", "failures", "errors", "skipped", "time"},
     "property": {"name", "value"},
     "testcase": {"name", "classname", "time"},
     "failure": {"type", "message"},
     "error": {"type", "message"},
-    "skipped": {"type", "message"},
+    "skipped": {"message"},
 }
 
 

@@ -52,6 +52,7 @@ class _Case:
         group: what it is about: "run", "limit", "claim" or "treatment".
         kind: how it ended, in the words of pgdrag.
         message: what failed, or why it was skipped; of what passed, what was found.
+        output: further text.
     """
 
     group: str
@@ -60,6 +61,7 @@ class _Case:
     kind: str
     message: str
     took_s: float = 0.0
+    output: str = ""
 
 
 def render_junit(findings: Findings) -> str:
@@ -75,9 +77,6 @@ def render_junit(findings: Findings) -> str:
             "errors": str(counts["error"]),
             "skipped": str(counts["skipped"]),
             "time": f"{sum(one.took_s for one in cases):.3f}",
-            "timestamp": datetime.fromtimestamp(run.started_unix_s, UTC).strftime(
-                "%Y-%m-%dT%H:%M:%S"
-            ),
         },
     )
     properties = SubElement(suite, "properties")
@@ -85,7 +84,6 @@ def render_junit(findings: Findings) -> str:
         SubElement(properties, "property", {"name": name, "value": _xml(value)})
     for one in cases:
         _add(suite, one, run.study.name)
-    SubElement(suite, "system-out").text = _xml(terminal_text(findings))
     indent(suite)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(suite, encoding="unicode")}\n'
 
@@ -103,16 +101,24 @@ def _add(suite: Element, one: _Case, study: str) -> None:
             "time": f"{one.took_s:.3f}",
         },
     )
+    output = one.output
     if one.state == "passed":
-        SubElement(case, "system-out").text = _xml(one.message)
-        return
-    message = one.message or one.kind
-    SubElement(case, one.state, {"type": one.kind, "message": _xml(message)}).text = _xml(message)
+        output = "\n".join(filter(None, (one.message, output)))
+    else:
+        message = one.message or one.kind
+        attributes = {"message": _xml(message)}
+        # Surefire's schema has no kinds of what was skipped.
+        if one.state != "skipped":
+            attributes["type"] = one.kind
+        SubElement(case, one.state, attributes).text = _xml(message)
+    if output:
+        SubElement(case, "system-out").text = _xml(output)
 
 
 def _properties(findings: Findings) -> Iterator[tuple[str, str]]:
     run = findings.run
     yield "run", run.run_id
+    yield "started", datetime.fromtimestamp(run.started_unix_s, UTC).isoformat(timespec="seconds")
     yield "scale", run.study.scale
     yield "postgresql", run.server_version
     yield "pgdrag", run.pgdrag_version
@@ -128,7 +134,10 @@ def _cases(findings: Findings) -> Iterator[_Case]:
     run, found = findings.run, findings.found
     trials = f"{len(run.results)} of {run.planned_trials or len(run.results)} trials are done"
     state: State = "passed" if run.status == "done" else "error"
-    yield _Case("run", "the run is complete", state, run.status, f"{run.status}: {trials}")
+    words = f"{run.status}: {trials}"
+    yield _Case(
+        "run", "the run is complete", state, run.status, words, output=terminal_text(findings)
+    )
     if found is not None and found.decision is not None:
         gate = found.decision
         yield _Case("limit", found.bound, _GATES[gate], gate.value, findings.answer)
