@@ -5,7 +5,8 @@ import math
 import pytest
 
 from pgdrag.designs.search.feasible import Feasible
-from pgdrag.designs.search.parameters import Dimension
+from pgdrag.designs.search.parameters import Dimension, SearchParameters
+from pgdrag.designs.search.procedure import Observed, Procedure, Stage
 from pgdrag.designs.search.proposal import best
 from pgdrag.designs.search.reduction import Reduction
 from pgdrag.designs.search.response import Kernels, Tried, respond
@@ -55,3 +56,23 @@ def test_what_failed_another_time_is_not_the_best():
     assert best(response, feasible) == BOTH
     feasible.failed.append(BOTH)
     assert best(response, feasible) == ONE
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_disappoints_whenever_it_is_tried_is_not_the_winner(seed):
+    """What effects add up to is worth nothing when it comes to it; what was tried before keeps its gain."""
+    dimensions = tuple(
+        Dimension(name=f"d{at}", values=("off", "on"), start="off", is_expected=True)
+        for at in range(60)
+    )
+    space = Space(dimensions, Treatment("baseline"))
+    procedure = Procedure(space, SearchParameters(goal="minimize", max_trials=12, seed=seed))
+    seen = {}
+    while procedure.stage in (Stage.EXPLORING, Stage.COMPETING):
+        for point in procedure.request.points:
+            seen.setdefault(point, 0.1 * sum(point) * (procedure.stage is Stage.EXPLORING))
+        block = len(procedure.history)
+        procedure.tell(
+            [Observed(x, (seen[x],), (1e-3,), block, True, False) for x in procedure.request.points]
+        )
+    assert seen[procedure.main.winner] == max(seen.values())

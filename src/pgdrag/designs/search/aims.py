@@ -57,7 +57,7 @@ class Sought:
     """How far the search for one aim is.
 
     Attributes:
-        course: the best after each block of short trials.
+        course: the best that had been tried, after each block of short trials.
         winner: the best point once exploring and competing are over.
         found: the winner with the fewest changes that keep its gain.
         claim: what the short trials say of the found point, before it is proved.

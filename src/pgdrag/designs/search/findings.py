@@ -154,7 +154,7 @@ class SearchFinding(DesignFinding):
         stage: how far the search is.
         trials, failed: short trials of the exploration, and all trials that did not run.
         budget: short trials that it may explore with.
-        course: the best so far, after each block of short trials.
+        course: the best that had been tried, after each block of short trials.
         tried: every short trial.
         dimensions: what is known of each setting, those that gain most first.
         lines: the fewest changes that keep the winner's gain, those that bring most first.

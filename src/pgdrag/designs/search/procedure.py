@@ -12,7 +12,7 @@ import numpy as np
 from pgdrag.designs.search.aims import Aim, Best, Sought
 from pgdrag.designs.search.feasible import Feasible
 from pgdrag.designs.search.parameters import SearchParameters
-from pgdrag.designs.search.proposal import best, propose
+from pgdrag.designs.search.proposal import best, best_tried, propose
 from pgdrag.designs.search.reduction import Reduction, gains_of
 from pgdrag.designs.search.response import Kernels, Response, Tried, respond
 from pgdrag.designs.search.space import Point, Space
@@ -143,7 +143,8 @@ class Procedure:
     def _note_course(self, observed: Sequence[Observed]) -> None:
         if self.has_worked and any(one.is_brief for one in observed):
             for one in self.sought:
-                one.course.append(self.best(one.aim))
+                point = best_tried(self.response(one.aim), self.feasible)
+                one.course.append(self._judged(point, one.aim))
 
     def adopt(self, observed: Sequence[Observed]) -> None:
         """Take trials of a block that is not complete: they count, and decide nothing."""
@@ -311,6 +312,11 @@ class Procedure:
             if not untried:
                 return
             yield Request(tuple(dict.fromkeys((self.space.start, *untried))))
+        # What effects add up to has not been borne out twice.
+        for one in self.sought:
+            known = self.best(one.aim).point
+            tried = best_tried(self.response(one.aim), self.feasible)
+            one.winner = known if self._was_tried(known) else tried
 
     def _was_tried(self, point: Point | None) -> bool:
         return any(one.point == point for one in self.history)

@@ -29,6 +29,13 @@ def best(response: Response, feasible: Feasible) -> Point:
     return found
 
 
+def best_tried(response: Response, feasible: Feasible) -> Point:
+    """Return the best of the points that were tried and never failed; what effects add up to is no part of it."""
+    tried = dict.fromkeys(one.point for one in response.tried)
+    worked = [one for one in tried if one not in feasible.failed] or [*tried]
+    return max(worked, key=lambda point: response.gain(point)[0])
+
+
 def summed(response: Response, feasible: Feasible) -> Point:
     """Return the point of the best effects: a change that may well be worth nothing is not in it."""
     space, risks = response.kernels.space, feasible.risks()

@@ -179,7 +179,7 @@ def _course(found: SearchFinding) -> list[Block]:
         )
         for x in shown
     ]
-    caption = "The best configuration by what was known then, and what it was thought to gain, with 95 % intervals."
+    caption = "The best configuration that had been tried, and what it was thought to gain then, with 95 % intervals."
     title = "Best so far"
     return [Heading(title), _figure(found, rows, title, caption, "search-course")]
 
