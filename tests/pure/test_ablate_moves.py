@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from pgdrag.designs._moves import Quantities
 from pgdrag.designs._subsets import Observed
 from pgdrag.designs.ablate import Procedure
 from pgdrag.designs.ablate.labels import Label
@@ -102,3 +103,23 @@ def test_inert_is_only_what_certainly_makes_no_difference():
     for noise in (0.005, 0.1):
         labels = {one.label for one in play({}, lambda s: 0.0, noise=noise).screened().values()}
         assert labels == {Label.INERT if noise < 0.01 else Label.UNDECIDED}
+
+
+def test_what_did_not_happen_is_not_called_more_where_fewer_transactions_ran():
+    # No deadlock on either side, of 100,000 transactions and of 1,000; and WAL, ten times as much.
+    def side(transactions: int, wal: float) -> list[dict[str, Quantity]]:
+        never = Quantity(math.log(1 / transactions), 1.0, is_bound=True)
+        return [
+            {"deadlocks": never, "wal_bytes": Quantity(math.log(wal * (1 + at / 100)))}
+            for at in range(6)
+        ]
+
+    whole = (frozenset[int](), frozenset({0}))
+    found = Quantities({whole[0]: side(100_000, 1.0), whole[1]: side(1_000, 10.0)})
+    assert [one.quantity for one in found.fingerprint(whole)] == ["wal_bytes"]
+    # Nor is a bound on one side more than what was seen on the other; that it is less can be said.
+    rare = [{"deadlocks": Quantity(math.log(1 / 20_000) + at / 100)} for at in range(6)]
+    found = Quantities({whole[0]: rare, whole[1]: side(1_000, 1.0)})
+    assert found.fingerprint(whole) == ()
+    found = Quantities({whole[0]: side(10_000_000, 1.0), whole[1]: rare})
+    assert [one.quantity for one in found.fingerprint(whole)] == ["deadlocks"]

@@ -141,6 +141,10 @@ class Quantities:
         noises = [_at_least(self._noise[name].near(x)) for x in (before, after)]
         # Of lists, which take a third of the time of what has no length.
         then, now = (fmean([one.log for one in side]) for side in sides if side)
+        # The resolution of an event is one event, which is more of a transaction where there are fewer of these: what
+        # did not happen at all is no more than what happened elsewhere.
+        if all(one.is_bound for one in sides[now > then] or ()):
+            return None
         # Of few events chance in counting is what matters, and it differs from set to set.
         variance = sum(
             (noise.log_sd**2 + fmean([x.counting_variance for x in side])) / len(side)

@@ -13,6 +13,7 @@ from pgdrag.units import format_interval, format_ratio
 
 _RATIO_MAX = 10_000  # a quantity that grows more was next to nothing before
 _COLUMNS_MAX = 8  # quantities side by side, the surest first
+_ROWS_MAX = 10  # of one treatment, the surest first
 _LARGE = math.log(2)
 _READING = (
     "▲ more, ▼ less per transaction, with 95 % intervals; the darker colour is twice as much or half, and beyond. "
@@ -39,8 +40,7 @@ def moves_grid(
         header("Change", *(f">{_amount(one)}" for one in shown)),
         tuple(rows),
     )
-    rest = len(whole) - len(shown)
-    more = f" {counted(rest, 'more quantity')} moved: see the JSON report." if rest else ""
+    more = _more_words(len(whole) - len(shown))
     return table, Paragraph(_READING + more, Tone.MUTED)
 
 
@@ -48,14 +48,18 @@ def moves_table(moves: Sequence[MoveFinding]) -> tuple[Table, Paragraph]:
     """Return a row for each quantity that one treatment moves."""
     table = table_of(
         "What the treatment moves, per transaction",
-        moves,
+        moves[:_ROWS_MAX],
         {
             "Per transaction": lambda one: Cell(_amount(one), is_strong=True),
             ">Times as much": _cell,
             ">Chance": lambda one: "< 0.0001" if one.false_rate < 1e-4 else f"{one.false_rate:.1g}",
         },
     )
-    return table, Paragraph(_READING, Tone.MUTED)
+    return table, Paragraph(_READING + _more_words(len(moves) - _ROWS_MAX), Tone.MUTED)
+
+
+def _more_words(count: int) -> str:
+    return f" {counted(count, 'more quantity')} moved: see the JSON report." if count > 0 else ""
 
 
 def _cell(one: MoveFinding) -> Cell:

@@ -21,10 +21,12 @@ class Quantity:
     Attributes:
         log: its natural logarithm; what is under the observation's resolution counts as that.
         counting_variance: of that, by chance in counting what it is made of.
+        is_bound: the amount is under the resolution, and lies anywhere below.
     """
 
     log: float
     counting_variance: float = 0.0
+    is_bound: bool = False
 
 
 def is_quantity(seen: Observation) -> bool:
@@ -36,7 +38,9 @@ def quantities(result: Result) -> Mapping[str, Quantity]:
     """Return each amount per transaction that a trial measured, by the observation's name."""
     return {
         one.name: Quantity(
-            math.log(max(one.value, one.resolution)), 1 / max(one.value / one.resolution, 1.0)
+            math.log(max(one.value, one.resolution)),
+            1 / max(one.value / one.resolution, 1.0),
+            one.value < one.resolution,
         )
         for one in without(result.evidence, implausible(result.evidence))
         if is_quantity(one) and one.value is not None and math.isfinite(one.value)
