@@ -35,7 +35,7 @@ from pgdrag.serve.watching import Watcher
 from pgdrag.units import format_rate
 
 _MOST_RUNS = 50  # on a page
-_MOST_TRIALS = 20  # that have ended, beside what a run does now
+_MOST_TRIALS = 5  # that have ended; the picture of the one under way comes below them
 _MOST_REPORTS = 8  # kept, so that they are not made again
 _LOOK_EVERY_S = 1.0
 # A picture of a long trial hardly changes from second to second.
