@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import lzma
 import struct
 import sys
 import zlib
+from pathlib import Path
 
 import pytest
 
 from analysis_runs import result, run_of, rung, three_of
+from in_process import pgdrag
 from pgdrag.errors import UsageError
 from pgdrag.findings.find import find
 from pgdrag.report.share_picture import render_png
 from pgdrag.testing.conformance_sections import every_state
 
+OLD = Path(__file__).parent / "journals" / "b74b73b.sqlite.xz"
 RUNGS = [rung("A0"), rung("A1", 600.0), rung("A2")]
 TRIALS = [*three_of("A0", 60_000), *three_of("A1", 6_000), result("A2", 0, number=7)]
 
@@ -54,3 +58,19 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.
     with pytest.raises(UsageError, match="needs the package matplotlib") as error:
         render_png(find(run_of(RUNGS, TRIALS)))
     assert "pgdrag[png]" in str(error.value.hint)
+
+
+def test_the_command_writes_it_beside_the_report_and_rm_removes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "journal.sqlite").write_bytes(lzma.decompress(OLD.read_bytes()))
+    monkeypatch.setenv("PGDRAG_HOME", str(tmp_path))
+    status, out, err = pgdrag("report", "compare", "--format", "png")
+    assert (status, err) == (0, "")
+    written = Path(out.strip())
+    assert (written.parent, written.suffix) == (tmp_path / "reports", ".png")
+    assert written.read_bytes()[:4] == b"\x89PNG"
+    status, out, _ = pgdrag("rm", "compare", "--yes")
+    assert status == 0
+    assert "and its report" in out
+    assert not written.exists()

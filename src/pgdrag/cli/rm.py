@@ -37,11 +37,11 @@ def rm(
     freed_bytes = 0
     for run_id in run_ids:
         page, trials = report_path(run_id), journal.remove_run(run_id)
-        has_page = page.is_file()
-        if has_page:
-            freed_bytes += page.stat().st_size
-            page.unlink()
-        what = counted(trials, "trial") + (" and its report" if has_page else "")
+        written = [x for x in (page, page.with_suffix(".png")) if x.is_file()]
+        for file in written:
+            freed_bytes += file.stat().st_size
+            file.unlink()
+        what = counted(trials, "trial") + (" and its report" if written else "")
         stdout().print(f"Removed {run_id}: {what}.", soft_wrap=True)
     kept = "" if measuring_pid() is None else "a measurement is in progress"
     if not kept:
