@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 from browser import Page, Pages, needs_chromium
@@ -16,6 +18,7 @@ from pgdrag.testing.conformance_sections import held_findings
 
 pytestmark = needs_chromium
 PAGES = Pages()
+EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 # Everything that can be opened is open, and looked at as soon as it is drawn.
 RUN = """
 addEventListener("load", () => {
@@ -55,11 +58,30 @@ def report(findings: Callable[[], Findings]) -> Callable[[], str]:
             audited(report(findings), is_dark=is_dark),
             id=f"{findings.__name__}-{'dark' if is_dark else 'light'}",
         )
-        for findings in (sample_findings, two_eventful_findings, compared_findings, held_findings)
-        for is_dark in (False, True)
+        for findings, is_dark in (
+            (sample_findings, False),
+            (sample_findings, True),
+            (two_eventful_findings, True),
+            (compared_findings, False),
+            (held_findings, False),
+        )
     ],
 )
 def test_a_report_breaks_no_rule_of_accessibility(page: Page) -> None:
+    told = page.told()
+    assert told["violations"] == []
+    assert told["passes"] > 15
+
+
+# As their files are, so that they look as they did when they were made.
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(audited(partial(example.read_text, encoding="utf-8")), id=example.stem)
+        for example in sorted(EXAMPLES.glob("*.html"))
+    ],
+)
+def test_the_examples_in_the_docs_break_none(page: Page) -> None:
     told = page.told()
     assert told["violations"] == []
     assert told["passes"] > 15
