@@ -262,14 +262,9 @@ def test_a_trial_does_not_run_if_another_pgdrag_came_during_the_restart(server):
 
 
 @pytest.mark.parametrize(
-    ("words", "way"),
-    [
-        (("bench", "-S", "-T", "1"), "Give --wait 1h to start after it ends"),
-        (("bench", "-i", "-s", "1"), "Start after it ends"),
-        (("tpcc", "load", "-w", "1"), "Start after it ends"),
-    ],
+    "words", [("bench", "-S", "-T", "1"), ("bench", "-i", "-s", "1"), ("tpcc", "load", "-w", "1")]
 )
-def test_no_load_begins_beside_an_experiment(server, tmp_path, open_directory, words, way):
+def test_no_load_begins_beside_an_experiment(server, tmp_path, open_directory, words):
     lock = ServerLock(reach(dsn(server)))
     lock.take()
     one = host(tmp_path, open_directory, "one")
@@ -277,7 +272,7 @@ def test_no_load_begins_beside_an_experiment(server, tmp_path, open_directory, w
     lock.give_up()
     assert status == 2
     assert "is running an experiment on" in err
-    assert f"hint: {way}" in err
+    assert "hint: Give --wait 1h to start after it ends" in err
 
 
 def test_a_lock_is_not_in_the_way_of_a_restart(server):
