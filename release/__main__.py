@@ -117,12 +117,12 @@ def build_wheel(sdist: Path, target: str) -> Path:
     machine = target.partition("-")[0]
     (first,) = made.iterdir()
     manylinux = f"manylinux_{GLIBC.replace('.', '_')}_{machine}"
-    shown = " ".join(_python("auditwheel", "show", str(first)).split())
-    if f'platform tag: "{manylinux}"' not in shown:
-        sys.exit(f"error: wheel for {target} is not {manylinux}\ndetail: {shown}")
     tags = ("--python-tag=py3", "--abi-tag=none", f"--platform-tag={manylinux}")
     _python("wheel", "tags", "--remove", *tags, str(first))
     (tagged,) = made.iterdir()
+    shown = " ".join(_python("auditwheel", "show", str(tagged)).split())  # for the name's processor
+    if f'platform tag: "{manylinux}"' not in shown:
+        sys.exit(f"error: wheel for {target} is not {manylinux}\ndetail: {shown}")
     return Path(shutil.move(tagged, DIST))
 
 
