@@ -227,7 +227,7 @@ def test_a_statement_that_lost_its_index_is_named(
             assert status == 0, error
             client.execute("DROP INDEX public.of_code")
             status, out, _ = pgdrag(
-                "doctor", dsn(cluster), "--for", "1s", "--since", file, "--json"
+                "doctor", dsn(cluster), "--for", "3s", "--since", file, "--json"
             )
     told = json.loads(out)
     assert status == 1

@@ -134,6 +134,13 @@ def test_a_text_that_is_not_known_has_no_constant() -> None:
     assert values == ((1, "secret"), (2, "12345.6"))
 
 
+@pytest.mark.parametrize("number", ["5", "-5", "- 5"])
+def test_a_text_that_is_not_known_reads_the_same_with_a_number_below_zero(number: str) -> None:
+    [(statement, values)] = StatementTexts([]).read(f"UPDATE t SET a = a + {number}", "u", 0, "")
+    assert statement.text == "UPDATE t SET a = a + $1"
+    assert values == ((1, number.replace(" ", "")),)
+
+
 def test_a_statement_is_that_of_the_user_and_of_the_querys_id() -> None:
     texts = StatementTexts(
         [

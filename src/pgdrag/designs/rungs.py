@@ -452,7 +452,7 @@ class HeadlineSection(Section):
     name = "headline"
     summary = "the pairs that decide the headline of a ladder or a one-at-a-time study"
     title = "The headline, pair by pair"
-    order = 58
+    order = 57
     finding_type = RungsFinding
 
     def applies(self, findings: Findings) -> bool:

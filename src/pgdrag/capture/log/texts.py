@@ -7,7 +7,7 @@ is has to be found out once. pg_stat_statements writes its texts with `$n` for c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -208,7 +208,7 @@ class StatementTexts:
             if self._others >= MOST_OTHERS:
                 return part(self.other)
             self._others += 1
-        text, numbers = _written(piece, marks)
+        text, numbers = _written(piece, marks, negatives)
         masked = masked_statement(text)[:_LONGEST_TEXT]
         return part(self._statement(folded, lambda at: SeenStatement(at, kind, None, masked)), numbers)  # fmt: skip
 
@@ -347,14 +347,19 @@ def _aligned(known: str, piece: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _written(piece: str, marks: Sequence[str]) -> tuple[str, tuple[int, ...]]:
-    """Return a skeleton with parameters' own numbers, and the next ones for constants."""
+def _written(
+    piece: str, marks: Sequence[str], negatives: Collection[int]
+) -> tuple[str, tuple[int, ...]]:
+    """Return a skeleton with parameters' own numbers, and the next ones for constants with the minus that is theirs."""
     own = [int(x[1:]) for x in marks if x.startswith("$") and x[1:].isdigit()]
     following = max(own, default=0) + 1
-    pieces, numbers = [], []
+    pieces: list[str] = []
+    numbers: list[int] = []
     place = 0
     for character in re.split("([\x01\x02])", piece):
         if character == CONSTANT:
+            if place in negatives:
+                pieces[-1] = pieces[-1].rstrip().removesuffix("-")
             numbers.append(following)
             pieces.append(f"${following}")
             following, place = following + 1, place + 1

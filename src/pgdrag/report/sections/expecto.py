@@ -75,7 +75,7 @@ class ExpectoSection(Section):
         "operational speed and weighted wait correlation as pg_expecto has them, beside sound ones"
     )
     title = "The view of pg_expecto"
-    order = 57
+    order = 56
     finding_type = ExpectoFinding
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
