@@ -249,3 +249,5 @@ def test_a_run_that_another_processor_chose_reads_the_same():
     )
     assert here.claimed.center == pytest.approx(there.claimed.center, rel=0.03)
     assert len(here.course) == len(there.course)
+    assert {x.name: x.brings for x in here.lines} == {x.name: x.brings for x in there.lines}
+    assert all(one.brings is not None for one in here.lines)

@@ -138,7 +138,8 @@ class Procedure:
             one.claim = self._judged(one.found, one.aim)
         fewest = {rival: _name_of_fewest(rival) for rival in self.rivals}
         self.fewest = {rival: named[name] for rival, name in fewest.items() if name in named}
-        self.stage = Stage.PROVING
+        # Short trials after the proof are those without a line of what was found.
+        self.stage = Stage.WEIGHING if observed[-1].is_brief else Stage.PROVING
 
     def _note_course(self, observed: Sequence[Observed]) -> None:
         if self.has_worked and any(one.is_brief for one in observed):
