@@ -240,6 +240,15 @@ def _initialised(kept: Scratch, binaries: Binaries) -> Snapshot:
 
 
 @pytest.fixture(scope="module")
+def server(scratch: Scratch, binaries: Binaries, empty_snapshot: Snapshot) -> Iterator[Cluster]:
+    """One running cluster for the tests of a file that asks for it."""
+    with empty_snapshot.restore(scratch, binaries).cluster as cluster:
+        cluster.configure({"fsync": "off", "autovacuum": "off"})
+        cluster.start()
+        yield cluster
+
+
+@pytest.fixture(scope="module")
 def shared_cluster(
     scratch: Scratch, binaries: Binaries, empty_snapshot: Snapshot
 ) -> Iterator[Cluster]:

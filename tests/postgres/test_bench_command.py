@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +14,11 @@ from commands import dsn, outcome, start
 from in_process import pgdrag
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.scratch import Scratch
-from pgdrag.servers.snapshot import Snapshot
 from pgdrag.workloads.scripts import BUILTINS
 
 SHORT = ("-T", "0.3", "--warm-up", "0.1", "--random-seed", "7")
 # Where it is not asked how fast it goes, or how a window ends.
 FEW = ("-t", "20", "--warm-up", "0")
-
-
-@pytest.fixture(scope="module")
-def server(scratch: Scratch, binaries: Binaries, empty_snapshot: Snapshot) -> Iterator[Cluster]:
-    """One running cluster for the tests of this file."""
-    with empty_snapshot.restore(scratch, binaries).cluster as cluster:
-        cluster.configure({"fsync": "off", "autovacuum": "off"})
-        cluster.start()
-        yield cluster
 
 
 @pytest.fixture(scope="module")

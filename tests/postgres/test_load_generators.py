@@ -29,10 +29,7 @@ from pgdrag.errors import EXIT_INTERRUPTED, DriverError
 from pgdrag.model import Outcome, Treatment, Trial, WorkloadSpec
 from pgdrag.model.load import LoadProfile, Open
 from pgdrag.model.measurement import Measurement
-from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
-from pgdrag.servers.scratch import Scratch
-from pgdrag.servers.snapshot import Snapshot
 from pgdrag.trial import ServerTrialRunner, run_trial
 from pgdrag.workloads.pgbench import pgbench_job
 from pgdrag.workloads.scripts import Script
@@ -45,15 +42,6 @@ SCRIPT = Script(
     "INSERT INTO notes (client, key, delta) VALUES (:client_id, :key, :delta);\n",
 )
 JOB = pgbench_job((SCRIPT,), scale=1, sums=("delta",))
-
-
-@pytest.fixture(scope="module")
-def server(scratch: Scratch, binaries: Binaries, empty_snapshot: Snapshot) -> Iterator[Cluster]:
-    """One running cluster for the tests of this file."""
-    with empty_snapshot.restore(scratch, binaries).cluster as cluster:
-        cluster.configure({"fsync": "off", "autovacuum": "off"})
-        cluster.start()
-        yield cluster
 
 
 @pytest.fixture

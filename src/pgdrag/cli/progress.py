@@ -253,12 +253,7 @@ class _View:
         is_idle = self.trial is None and not any(one.trial for one in self.hosts.values())
         if not self.waiting and is_idle:
             return ""
-        spent_s = time.monotonic() - self.left_since_s
-        least, most = (
-            format_duration(round(max(0.0, left_s - spent_s)))
-            for left_s in (self.left.least_s, self.left.most_s)
-        )
-        return f"about {least} left" if least == most else f"about {least} left, {most} at most"
+        return self.left.words(time.monotonic() - self.left_since_s)
 
 
 def _budget_words(spent_s: float, trial: Trial) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
@@ -14,6 +15,8 @@ from pgdrag.errors import UsageError
 
 if TYPE_CHECKING:
     from pgdrag.findings.values import Findings
+
+T = TypeVar("T")
 
 
 def runs(json: Json = False) -> None:
@@ -177,12 +180,7 @@ def report(
         "junit": render_junit,
         "comment": as_comment,
     }[format]
-    if output is None or str(output) == "-":
-        write = print if format == "terminal" else print_document
-        write(render(findings).rstrip("\n"))
-        return
-    write_report(findings, output, render)
-    print(output.resolve())
+    _write(findings, output, render, form=format)
 
 
 def _refuse_link(link: str | None, form: str) -> None:
@@ -215,7 +213,7 @@ def _export(
 
 
 def _report_two(first: str, second: str, form: str, output: Path | None) -> None:
-    from pgdrag.cli.findings import findings_of, write_report
+    from pgdrag.cli.findings import findings_of
     from pgdrag.cli.place import open_journal, report_path
     from pgdrag.findings.two_runs import TwoRuns, two_runs
     from pgdrag.report.json import json_of
@@ -247,6 +245,13 @@ def _report_two(first: str, second: str, form: str, output: Path | None) -> None
     found, render = two_runs(before, after), renders[form]
     if output is None and form == "html":
         output = report_path(f"{after.run_id}-against-{before.run_id}")
+    _write(found, output, render, form=form)
+
+
+def _write(found: T, output: Path | None, render: Callable[[T], str], *, form: str) -> None:
+    """Write what was found to a file, and say which, or else to standard output."""
+    from pgdrag.cli.findings import write_report
+
     if output is None or str(output) == "-":
         write = print if form == "terminal" else print_document
         write(render(found).rstrip("\n"))

@@ -9,6 +9,7 @@ from typing import Literal
 from pgdrag.model import Forecast, Result, Study, Trial
 from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import Series
+from pgdrag.units import format_duration
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,13 @@ class TimeLeft:
 
     least_s: float
     most_s: float
+
+    def words(self, spent_s: float) -> str:
+        """Return how long that still is after a time: "about 2 min left, 5 min at most"."""
+        least, most = (
+            format_duration(round(max(0.0, x - spent_s))) for x in (self.least_s, self.most_s)
+        )
+        return f"about {least} left" if least == most else f"about {least} left, {most} at most"
 
 
 @dataclass(frozen=True)

@@ -163,12 +163,7 @@ class Watched:
         """Return how long the rest takes: "about 2 min left, 5 min at most"; "" where nobody knows."""
         if self.left is None:
             return ""
-        spent_s = CLOCK.unix_s() - self.left_unix_s
-        least, most = (
-            format_duration(round(max(0.0, x - spent_s)))
-            for x in (self.left.least_s, self.left.most_s)
-        )
-        return f"about {least} left" if least == most else f"about {least} left, {most} at most"
+        return self.left.words(CLOCK.unix_s() - self.left_unix_s)
 
     @property
     def length_s(self) -> float:
