@@ -45,7 +45,7 @@ def check(
         Path | None,
         typer.Option(
             metavar="FILE.whl",
-            help="Install this wheel first, with pip for the user, on hosts of [[ssh]] that have another version or none",
+            help="Install this wheel first, in a virtual environment, on hosts of [[ssh]] that have another version or none",
         ),
     ] = None,
     wait: Wait = None,

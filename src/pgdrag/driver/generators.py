@@ -18,6 +18,9 @@ from pgdrag.driver.contract import Line
 from pgdrag.driver.conversation import Confined, conversation, ignore
 from pgdrag.errors import UsageError
 
+# A shell that is not a login shell does not look where pip and `pgdrag fleet check --install` put programs of the user.
+WITH_USERS_PROGRAMS = 'env PATH="$HOME/.local/bin:$PATH"'
+
 
 class Talk(Protocol):
     """A driver that has been started: what is said to it, and what it says."""
@@ -136,7 +139,7 @@ def by_ssh(place: str) -> CommandGenerator:
     host, _, program = place.rpartition(":") if "/" in place else (place, "", "pgdrag-driver")
     # A host whose name begins with a dash is not an option.
     command = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "--", host)
-    return CommandGenerator(host, (*command, program))
+    return CommandGenerator(host, (*command, f"{WITH_USERS_PROGRAMS} {program}"))
 
 
 def names_of(generators: Sequence[Generator]) -> list[str]:

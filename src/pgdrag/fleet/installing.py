@@ -1,4 +1,7 @@
-"""How does pgdrag come to a host that is reached by SSH?"""
+"""How does pgdrag come to a host that is reached by SSH?
+
+Into a virtual environment of its own: many distributions let pip install nothing beside their own packages (PEP 668).
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pgdrag
+from pgdrag.driver.generators import WITH_USERS_PROGRAMS
 from pgdrag.errors import UsageError
 from pgdrag.fleet.file import SshHost
 
 _TIMEOUT_S = 600.0
+# Of a host whose fleet file does not say where the program is.
+_USUAL_PROGRAM = "~/.local/share/pgdrag/venv/bin/pgdrag"
 
 
 def install_wheel(hosts: Sequence[SshHost], wheel: Path) -> Iterator[str]:
@@ -26,22 +32,57 @@ def install_wheel(hosts: Sequence[SshHost], wheel: Path) -> Iterator[str]:
         )
     for host in hosts:
         name = host.known_as
-        version = _run(host, f"{host.program} --version")
+        version = _run(host, f"{WITH_USERS_PROGRAMS} {host.program} --version")
         if version.stdout.decode(errors="replace").strip() == f"pgdrag {pgdrag.__version__}":
             yield f"{name} has pgdrag {pgdrag.__version__}."
             continue
-        # By its own name, which pip reads, in a directory that only that user can see.
-        there = (
-            "set -e; umask 077; d=$(mktemp -d); trap 'rm -rf \"$d\"' EXIT; "
-            f'cat > "$d"/{shlex.quote(wheel.name)}; '
-            f'python3 -m pip install --user --quiet "$d"/{shlex.quote(wheel.name)}'
-        )
-        ran = _run(host, there, wheel.read_bytes())
-        words = ran.stderr.decode(errors="replace").strip().splitlines()
+        try:
+            there = _commands(host, wheel.name)
+        except UsageError as error:
+            yield f"Could not install pgdrag on {name}: {error.message}"
+            continue
+        ran = _run(host, f"sh -c {shlex.quote(there)}", wheel.read_bytes())
         if ran.returncode:
-            yield f"Could not install pgdrag on {name}: {words[-1] if words else 'ssh failed'}"
+            yield f"Could not install pgdrag on {name}: {_reason(ran)}"
         else:
             yield f"Installed {wheel.name} on {name}."
+
+
+def _commands(host: SshHost, wheel: str) -> str:
+    """Return the commands of a shell there that install a wheel, which is their standard input.
+
+    Raises:
+        UsageError: its program is in no virtual environment.
+    """
+    has_usual = host.program == "pgdrag"
+    environment, is_in_bin, _ = (_USUAL_PROGRAM if has_usual else host.program).rpartition("/bin/")
+    if not is_in_bin:
+        raise UsageError(f'"{host.program}" is not in a directory "bin" of a virtual environment')
+    # The file has its own name, which pip reads, in a directory that only that user can see.
+    lines = [
+        "set -e",
+        "d=$(umask 077; mktemp -d); trap 'rm -rf \"$d\"' EXIT",
+        f'cat > "$d"/{shlex.quote(wheel)}',
+        f"v={environment}",
+        # Never into a system's own Python, such as that of /usr.
+        '[ -f "$v"/pyvenv.cfg ] || [ ! -e "$v" ] || { echo "error: $v is no virtual environment" >&2; exit 1; }',
+        '[ -f "$v"/pyvenv.cfg ] || python3 -m venv "$v" >&2',
+        f'"$v"/bin/python -m pip install --quiet "$d"/{shlex.quote(wheel)}',
+    ]
+    if has_usual:
+        lines += [
+            "mkdir -p ~/.local/bin",
+            'ln -sf "$v"/bin/pgdrag "$v"/bin/pgdrag-driver ~/.local/bin',
+        ]
+    return "\n".join(lines)
+
+
+def _reason(ran: subprocess.CompletedProcess[bytes]) -> str:
+    """Return the first line that says that it is an error, else the last one."""
+    words = ran.stderr.decode(errors="replace").strip().splitlines()
+    return next(
+        (x for x in words if x.lower().startswith("error:")), words[-1] if words else "ssh failed"
+    )
 
 
 def _run(host: SshHost, command: str, content: bytes = b"") -> subprocess.CompletedProcess[bytes]:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
+from pgdrag.driver.generators import WITH_USERS_PROGRAMS
 from pgdrag.errors import ServerError
 from pgdrag.fleet.agent import Ticket
 from pgdrag.fleet.file import FleetFile, Kubernetes, Slurm, SshHost
@@ -29,21 +30,35 @@ from pgdrag.host.machine_lock import MACHINE_VARIABLE
 
 _END_TIMEOUT_S, _COMMAND_TIMEOUT_S = 30.0, 60.0
 _MOST_ERRORS_BYTES = 4096
+_NO_SUCH_PROGRAM = 127  # what shells and env return
 _FORWARDED = re.compile(rb"Allocated port (\d+) for remote forward")
 
 
 @dataclass
 class _Process:
-    """A process whose end is the end of a host's agent."""
+    """A process whose end is the end of a host's agent.
+
+    Attributes:
+        program: that a shell of that host starts; "": none does.
+    """
 
     name: str
     process: subprocess.Popen[bytes]
     errors: IO[bytes]
+    program: str = ""
     ticket: Ticket | None = None  # to be sent once the port over there is known
 
     def said(self) -> bytes:
         size = os.fstat(self.errors.fileno()).st_size
         return os.pread(self.errors.fileno(), _MOST_ERRORS_BYTES, max(0, size - _MOST_ERRORS_BYTES))
+
+    def why_ended(self) -> str:
+        status = self.process.returncode
+        if status == _NO_SUCH_PROGRAM and self.program:
+            return f'there is no program "{self.program}"'
+        words = self.said().decode(errors="replace").strip().splitlines()
+        last = next((x for x in words if x.startswith("error: ")), words[-1] if words else "")
+        return last.removeprefix("error: ") or f"it ended with status {status}"
 
     def hand_over(self, ticket: Ticket) -> None:
         assert self.process.stdin is not None
@@ -105,12 +120,7 @@ class Started:
             if one.ticket is not None and (match := _FORWARDED.search(one.said())):
                 one.hand_over(replace(one.ticket, port=int(match[1])))
             if one.process.poll() is not None:
-                words = one.said().decode(errors="replace").strip().splitlines()
-                last = next(
-                    (x for x in words if x.startswith("error: ")), words[-1] if words else ""
-                )
-                status = one.process.returncode
-                found[one.name] = last.removeprefix("error: ") or f"it ended with status {status}"
+                found[one.name] = one.why_ended()
         return found
 
     def end(self) -> None:
@@ -156,15 +166,13 @@ class Started:
         started.hand_over(replace(ticket, address="127.0.0.1"))
 
     def _start_ssh(self, host: SshHost, ticket: Ticket, options: Sequence[str]) -> None:
-        scratch = [f"PGDRAG_SCRATCH={host.scratch}"] if host.scratch else []
-        there = (
-            shlex.join(["env", *scratch]) + f" {host.program} fleet join - {shlex.join(options)}"
-        )
+        scratch = shlex.quote(f"PGDRAG_SCRATCH={host.scratch}") if host.scratch else ""
+        there = f"{WITH_USERS_PROGRAMS} {scratch} {host.program} fleet join - {shlex.join(options)}"
         argv = ["ssh", "-T", "-oBatchMode=yes", "-oLogLevel=INFO", "-oExitOnForwardFailure=yes",
                 "-oServerAliveInterval=15", "-R", f"127.0.0.1:0:127.0.0.1:{ticket.port}", "--",
                 host.host, there]  # fmt: skip
         started = self._start(ticket.name, argv, dict(os.environ))
-        started.ticket = replace(ticket, address="127.0.0.1")
+        started.ticket, started.program = replace(ticket, address="127.0.0.1"), host.program
 
     def _write(self, tickets: Sequence[Ticket]) -> None:
         shutil.rmtree(self._tickets, ignore_errors=True)
