@@ -41,7 +41,9 @@ class Course:
 def own_course(of: Surface, noise: float, seed: int, trials: int) -> Course:
     """Return how our search explores a surface: what it holds for the best is what its model says."""
     machine = Machine(of, noise, seed)
-    parameters = SearchParameters(dimensions=of.space.dimensions, max_trials=trials, seed=seed)
+    parameters = SearchParameters(
+        goal=of.goal, dimensions=of.space.dimensions, max_trials=trials, seed=seed
+    )
     procedure = Procedure(of.space, parameters)
     held: list[float] = []
     while procedure.request is not None and procedure.stage is Stage.EXPLORING:

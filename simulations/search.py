@@ -162,7 +162,11 @@ def _claim_rows(name: str, found: Sequence[Search], *, promises_claims: bool) ->
 def _search(of: Surface, seed: int) -> Search:
     machine = Machine(of, NOISE, seed)
     parameters = SearchParameters(
-        dimensions=of.space.dimensions, max_trials=_SHORT, redeployments=10, seed=seed
+        goal=of.goal,
+        dimensions=of.space.dimensions,
+        max_trials=_SHORT,
+        redeployments=10,
+        seed=seed,
     )
     procedure = Procedure(of.space, parameters)
     while procedure.request is not None:

@@ -7,7 +7,7 @@ import pytest
 from pgdrag.designs.search.feasible import Feasible
 from pgdrag.designs.search.parameters import Dimension, SearchParameters
 from pgdrag.designs.search.procedure import Observed, Procedure, Stage
-from pgdrag.designs.search.proposal import best
+from pgdrag.designs.search.proposal import best, best_tried
 from pgdrag.designs.search.reduction import Reduction
 from pgdrag.designs.search.response import Kernels, Tried, respond
 from pgdrag.designs.search.space import Space
@@ -56,6 +56,39 @@ def test_what_failed_another_time_is_not_the_best():
     assert best(response, feasible) == BOTH
     feasible.failed.append(BOTH)
     assert best(response, feasible) == ONE
+
+
+def test_what_lost_much_is_not_the_best_although_all_of_its_changes_gain():
+    values = {SPACE.start: 0.0, ONE: 0.5, (0, 1): 0.5, BOTH: -6.0}
+    tried = [
+        Tried.of(point, value, 1e-4, block, start=0.0)
+        for block in (1, 2)
+        for point, value in values.items()
+        if point != BOTH or block == 2
+    ]
+    response, feasible = respond(Kernels(SPACE), tried), Feasible(SPACE)
+    assert response.gain(BOTH)[0] > max(response.gain(ONE)[0], response.gain((0, 1))[0])
+    assert BOTH not in {best(response, feasible), best_tried(response, feasible)}
+
+
+def expected_of_an_untried_change(loss):
+    """Return the log gain that the model expects of a change after trials of twenty others at once."""
+    dimensions = tuple(
+        Dimension(name=f"d{at}", values=("low", "middle", "high"), start="middle")
+        for at in range(40)
+    )
+    space = Space(dimensions, Treatment("baseline"))
+    far = [tuple(2 * (at < 20) + (at >= 20) for at in range(40))]
+    far += [tuple(0 if at < 20 else 1 for at in range(40))]
+    tried = [Tried(space.start, 0.0, 1e-4, block) for block in (1, 2)]
+    tried += [Tried(point, -loss, 1e-4, block) for block, point in enumerate(far, start=1)]
+    effect, _ = respond(Kernels(space), tried).effects[39]
+    return effect[2]
+
+
+def test_where_changes_lose_much_others_are_expected_to_lose_too():
+    assert expected_of_an_untried_change(loss=2.0) < expected_of_an_untried_change(loss=0.5) < 0
+    assert expected_of_an_untried_change(loss=0.0) == pytest.approx(0, abs=0.02)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -105,7 +105,7 @@ class Procedure:
         self.sought = tuple(map(Sought, aims))
         self.fewest: dict[str, Point] = {}
         self.stage = Stage.EXPLORING
-        self._kernels = Kernels(space)
+        self._kernels = Kernels(space, is_far_costly=parameters.goal == "maximize")
         self._responses: dict[Aim, Response] = {}
         self._steps = self._run()
         self.request = next(self._steps, None)
@@ -182,7 +182,7 @@ class Procedure:
             return 0, 0, 0
         run = sum(one.is_brief for one in self.history)
         aims = len(self.sought)
-        competing = (2 + (self._contenders_each + 1) * aims) * _ROUNDS
+        competing = (3 + (self._contenders_each + 1) * aims) * _ROUNDS
         reducing = (1 + aims) * _REDUCTIONS
         lines = (_LINES_ALONE + 1) * self.parameters.line_trials
         most = self.parameters.max_trials + competing + reducing + lines
@@ -305,7 +305,8 @@ class Procedure:
     def _compete(self) -> Steps:
         for _ in range(_ROUNDS):
             contenders = (x for one in self.sought for x in self._contenders(one.aim))
-            yield Request(tuple(dict.fromkeys((self.space.start, *contenders))))
+            rule = () if self._rule in self.feasible.failed else (self._rule,)
+            yield Request(tuple(dict.fromkeys((self.space.start, *rule, *contenders))))
         for _ in range(_ROUNDS):
             for one in self.sought:
                 one.winner = self.best(one.aim).point

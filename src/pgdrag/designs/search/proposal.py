@@ -18,22 +18,27 @@ _DOUBTFUL = 0.5  # a value of a greater risk is not chosen
 def best(response: Response, feasible: Feasible) -> Point:
     """Return the best point by what is known: that of the best effects, or one that was tried and is surely better.
 
-    A point that failed is not it, although it worked another time, unless every other one failed, too.
+    A point that failed or lost much is not it, although it worked another time, unless every other one did, too.
     """
-    found = summed(response, feasible)
-    tried = dict.fromkeys(one.point for one in response.tried)
-    for point in (one for one in tried if one not in feasible.failed):
+    found, ruinous = summed(response, feasible), _ruinous(response, feasible)
+    for point in dict.fromkeys(one.point for one in response.tried if one.point not in ruinous):
         more, sd = response.gain(point, found)
-        if more > _CAUTION * sd or found in feasible.failed:
+        if more > _CAUTION * sd or found in ruinous:
             found = point
     return found
 
 
 def best_tried(response: Response, feasible: Feasible) -> Point:
-    """Return the best of the points that were tried and never failed; what effects add up to is no part of it."""
-    tried = dict.fromkeys(one.point for one in response.tried)
-    worked = [one for one in tried if one not in feasible.failed] or [*tried]
-    return max(worked, key=lambda point: response.gain(point)[0])
+    """Return the best of the points that were tried and ruined nothing; what effects add up to is no part of it."""
+    tried, ruinous = [one.point for one in response.tried], _ruinous(response, feasible)
+    sound = [point for point in tried if point not in ruinous]
+    return max(sound or tried, key=lambda point: response.gain(point)[0])
+
+
+def _ruinous(response: Response, feasible: Feasible) -> set[Point]:
+    """Return the points that failed, or lost so much that the model ignores how much."""
+    lost = {one.point for one in response.tried if one.is_large_loss}
+    return (lost - {response.kernels.space.start}) | {*feasible.failed}
 
 
 def summed(response: Response, feasible: Feasible) -> Point:

@@ -4,8 +4,9 @@ The logarithm of the objective is taken as a constant, plus a function of each d
 value, plus what the point does beyond the sum of its changes, plus what the trials of one block share, plus noise. How
 noisy trials are, those say that were repeated. How much each dimension matters, and how badly effects add up, is
 estimated by maximizing the posterior; a lognormal prior lets a few dimensions matter much and the rest nothing
-(automatic relevance determination). What rules of thumb promise is a part of it, and one number that all of them share
-says how much of their promise they keep.
+(automatic relevance determination). Two trends are a part of it, each with a number that all dimensions share and the
+trials tell: how much rules of thumb keep of their promise, and what it costs to go far from the baseline, for whom most
+values at the ends are bad.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ _BLOCK_SHARE = 0.5  # of the noise's standard deviation: what trials of a block 
 _EXPECTED, _UNEXPECTED = 0.12, 0.06
 _MISFIT = 0.01  # the same of a point beyond the sum of its changes
 _RULE_GAIN = 0.06  # log gain that a rule of thumb brings, beforehand
-_RULES_SD = 1.0  # of how much of that all rules together keep: 1 beforehand
+_FAR_COST = (
+    0.05  # log gain that the end of a dimension costs, beforehand; on the way there its square
+)
+_TREND_SD = 1.0  # of how much of either is so in all dimensions together: 1 beforehand
 _RELEVANCE_SD, _SHARED_SD = (
     1.8,
     1.0,
@@ -50,12 +54,14 @@ class Tried:
     Attributes:
         value: the logarithm of the objective; more is better.
         variance: of that from within the trial; noise between trials is not in it.
+        is_large_loss: it was less than half as good as the start.
     """
 
     point: Point
     value: float
     variance: float
     block: int
+    is_large_loss: bool = False
 
     @classmethod
     def of(cls, point: Point, value: float, variance: float, block: int, start: float) -> Tried:
@@ -65,21 +71,29 @@ class Tried:
         """
         beyond = max(start - value - _LARGE_LOSS, 0.0)
         told = _LARGE_LOSS * math.log1p(beyond / _LARGE_LOSS)
-        return cls(point, value + beyond - told, variance + told**2, block)
+        return cls(point, value + beyond - told, variance + told**2, block, beyond > 0)
 
 
 class Kernels:
     """How values of each dimension are alike, relative to the baseline's value.
 
+    Args:
+        is_far_costly: what is searched for is lost far from the baseline; of slowness nobody knows that.
+
     Attributes:
         of: by dimension, the covariance of its values with a greatest variance of 1.
-        means: by dimension, what its values are expected to gain beforehand.
+        trends: by dimension, what its values are expected to gain beforehand by rules of thumb, and by how far from the
+            baseline's they are: 2 x values.
     """
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: Space, *, is_far_costly: bool = True) -> None:
         self.space = space
+        cost = _FAR_COST if is_far_costly else 0.0
         self.of = [self._of(at) for at in range(len(space.dimensions))]
-        self.means = [self._mean(at) for at in range(len(space.dimensions))]
+        self.trends = [
+            np.array([self._promise(at), -cost * self._away(at) ** 2])
+            for at in range(len(space.dimensions))
+        ]
         # Prior draws are these times independent normal numbers.
         self.roots = [_root(one) for one in self.of]
         sds = [_EXPECTED if one.is_expected else _UNEXPECTED for one in space.dimensions]
@@ -91,15 +105,22 @@ class Kernels:
             return np.asarray(np.eye(len(one.values)) * (np.arange(len(one.values)) != start))
         # What harms below the baseline's value says nothing of above. On either side a trend, and a random walk
         # around it.
-        places = np.arange(len(one.values)) - start
-        reach = np.where(places < 0, start, len(one.values) - 1 - start)
-        away = np.abs(places) / np.maximum(reach, 1)
+        away, side = self._away(at), np.sign(np.arange(len(one.values)) - start)
         walked = np.minimum(away[:, None], away[None, :])
-        is_one_side = np.sign(places)[:, None] == np.sign(places)[None, :]
+        is_one_side = side[:, None] == side[None, :]
         alike = _TREND * np.outer(away, away) + (1 - _TREND) * walked
         return np.asarray(np.where(is_one_side, alike, 0.0), dtype=np.float64)
 
-    def _mean(self, at: int) -> Array:
+    def _away(self, at: int) -> Array:
+        """Return how far each value is from the baseline's: 1 at either end; a word half as far."""
+        one, start = self.space.dimensions[at], self.space.start[at]
+        places = np.arange(len(one.values)) - start
+        if not one.is_ordered:
+            return np.where(places == 0, 0.0, math.sqrt(0.5))
+        reach = np.where(places < 0, start, len(one.values) - 1 - start)
+        return np.asarray(np.abs(places) / np.maximum(reach, 1))
+
+    def _promise(self, at: int) -> Array:
         """Return what rules of thumb promise: the nearer to one, the more of its gain."""
         one, start, rule = self.space.dimensions[at], self.space.start[at], self.space.rule[at]
         if rule == start:
@@ -109,9 +130,12 @@ class Kernels:
         way = (np.arange(len(one.values)) - start) / (rule - start)
         return np.asarray(_RULE_GAIN * np.clip(way, -1.0, 1.0))
 
-    def mean(self, point: Point) -> float:
-        """Return the log gain of a point that is expected beforehand."""
-        return float(sum(one[at] for one, at in zip(self.means, point, strict=True)))
+    def expected(self, point: Point) -> Array:
+        """Return the log gain of a point that is expected beforehand, by each trend."""
+        found = np.zeros(2)
+        for one, at in zip(self.trends, point, strict=True):
+            found += one[:, at]
+        return found
 
 
 @dataclass(frozen=True)
@@ -142,8 +166,8 @@ class Response:
         return _beyond_the_expected(self.kernels, self.tried)
 
     @cached_property
-    def _promised(self) -> Array:
-        return _promised(self.kernels, self.tried)
+    def _expected(self) -> Array:
+        return _expected(self.kernels, self.tried)
 
     @cached_property
     def _factor(self) -> tuple[Array, bool]:
@@ -152,7 +176,7 @@ class Response:
             np.append(self.scales, self.misfit) ** 2,
             self.noise,
             self.tried,
-            self._promised,
+            self._expected,
         )
         return scipy.linalg.cho_factor(covariance, lower=True)  # type: ignore[no-any-return]
 
@@ -166,12 +190,13 @@ class Response:
         found = []
         for at, scale in enumerate(self.scales):
             kernel = self.kernels.of[at]
-            promised = _RULES_SD * self.kernels.means[at]
-            cross = scale**2 * kernel[:, self._places[:, at]] + np.outer(promised, self._promised)
-            mean = self.kernels.means[at] + cross @ self._weights
+            trends = self.kernels.trends[at]
+            cross = scale**2 * kernel[:, self._places[:, at]]
+            cross += _TREND_SD**2 * trends.T @ self._expected.T
+            mean = trends.sum(axis=0) + cross @ self._weights
             taken = np.einsum("ij,ji->i", cross, scipy.linalg.cho_solve(self._factor, cross.T))
-            variance = np.maximum(scale**2 * np.diag(kernel) + promised**2 - taken, 0.0)
-            found.append((mean, np.sqrt(variance)))
+            prior = scale**2 * np.diag(kernel) + _TREND_SD**2 * (trends**2).sum(axis=0)
+            found.append((mean, np.sqrt(np.maximum(prior - taken, 0.0))))
         return found
 
     def gain(self, point: Point, over: Point | None = None) -> tuple[float, float]:
@@ -180,10 +205,10 @@ class Response:
         over = start if over is None else over
         if point == over:
             return 0.0, 0.0
-        expected = self.kernels.mean(point) - self.kernels.mean(over)
-        cross = _RULES_SD * expected * self._promised
+        expected = self.kernels.expected(point) - self.kernels.expected(over)
+        cross = _TREND_SD**2 * self._expected @ expected
         cross += self.misfit**2 * (self._is_of(point) - self._is_of(over))
-        prior = (_RULES_SD * expected) ** 2
+        prior = _TREND_SD**2 * float(expected @ expected)
         prior += self.misfit**2 * ((point != start) + (over != start))
         for at, (one, other) in enumerate(zip(point, over, strict=True)):
             if one != other:
@@ -191,7 +216,7 @@ class Response:
                 cross += square * (kernel[one] - kernel[other])[self._places[:, at]]
                 prior += square * (kernel[one, one] - 2 * kernel[one, other] + kernel[other, other])
         variance = prior - float(cross @ scipy.linalg.cho_solve(self._factor, cross))
-        return expected + float(cross @ self._weights), math.sqrt(max(variance, 0.0))
+        return float(expected.sum() + cross @ self._weights), math.sqrt(max(variance, 0.0))
 
     def _is_of(self, point: Point) -> Array:
         """By trial, 1 where it is of a point other than the baseline, else 0."""
@@ -230,13 +255,13 @@ class Response:
         beyond[self.kernels.space.start] = 0.0
         at_trials = at_trials + np.array([beyond[one.point] for one in self.tried])
         at_trials = at_trials + _OFFSET_SD * rng.normal()
-        kept = rng.normal()
+        kept = _TREND_SD * rng.normal(size=2)
         weights = scipy.linalg.cho_solve(
-            self._factor, self._values - at_trials - kept * self._promised
+            self._factor, self._values - at_trials - self._expected @ kept
         )
-        kept = 1 + _RULES_SD * (kept + float(self._promised @ weights))
+        kept = 1 + kept + _TREND_SD**2 * self._expected.T @ weights
         return [
-            kept * self.kernels.means[at]
+            kept @ self.kernels.trends[at]
             + one
             + scale**2 * self.kernels.of[at][:, self._places[:, at]] @ weights
             for at, (one, scale) in enumerate(zip(drawn, self.scales, strict=True))
@@ -252,14 +277,14 @@ def respond(kernels: Kernels, tried: Sequence[Tried], before: Response | None = 
     places = np.array([one.point for one in tried], dtype=np.intp)
     values = _beyond_the_expected(kernels, tried)
     stack = _stack(kernels, places)
-    noise, promised = _noise(tried), _promised(kernels, tried)
+    noise, expected = _noise(tried), _expected(kernels, tried)
     spreads = np.array([_RELEVANCE_SD] * len(kernels.prior) + [_SHARED_SD])
     begin = np.zeros(len(kernels.prior) + 1) if before is None else before.away
 
     def loss(away: Array) -> tuple[float, Array]:
         squares = np.exp(2 * (kernels.prior + away[:-1] + away[-1]))
         factor = scipy.linalg.cho_factor(
-            _covariance(stack, squares, noise, tried, promised), lower=True
+            _covariance(stack, squares, noise, tried, expected), lower=True
         )
         weights = scipy.linalg.cho_solve(factor, values)
         inverse = scipy.linalg.cho_solve(factor, np.eye(len(values)))
@@ -293,12 +318,13 @@ def _noise(tried: Sequence[Tried]) -> float:
 
 
 def _beyond_the_expected(kernels: Kernels, tried: Sequence[Tried]) -> Array:
-    return np.array([one.value - kernels.mean(one.point) for one in tried])
+    values = np.array([one.value for one in tried])
+    return np.asarray(values - _expected(kernels, tried).sum(axis=1))
 
 
-def _promised(kernels: Kernels, tried: Sequence[Tried]) -> Array:
-    """Return, by trial, the standard deviation of what its rules of thumb bring together."""
-    return _RULES_SD * np.array([kernels.mean(one.point) for one in tried])
+def _expected(kernels: Kernels, tried: Sequence[Tried]) -> Array:
+    """Return the log gains that are expected beforehand: trials x trends."""
+    return np.array([kernels.expected(one.point) for one in tried])
 
 
 def _stack(kernels: Kernels, places: NDArray[np.intp]) -> Array:
@@ -320,9 +346,10 @@ def _same_block(tried: Sequence[Tried]) -> Array:
 
 
 def _covariance(
-    stack: Array, squares: Array, noise: float, tried: Sequence[Tried], promised: Array
+    stack: Array, squares: Array, noise: float, tried: Sequence[Tried], expected: Array
 ) -> Array:
-    found = np.tensordot(squares, stack, axes=1) + _OFFSET_SD**2 + np.outer(promised, promised)
+    found = np.tensordot(squares, stack, axes=1) + _OFFSET_SD**2
+    found = found + _TREND_SD**2 * expected @ expected.T
     found = found + (_BLOCK_SHARE * noise) ** 2 * _same_block(tried)
     return np.asarray(found + np.diag(_own_variances(noise, tried)))
 
