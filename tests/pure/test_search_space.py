@@ -272,3 +272,15 @@ def test_what_can_do_nothing_in_the_space_is_left_out_of_it() -> None:
     with pytest.raises(UsageError, match=r"does nothing while jit = off"):
         space("maximize", {"jit": "off"}, only=["jit_above_cost", "work_mem"])
     assert "jit_above_cost" in dimensions(space("maximize", only=["jit_above_cost", "work_mem"]))
+
+
+def test_a_search_for_speed_has_sensible_values_only_and_what_the_start_names() -> None:
+    fast, slow = dimensions(space("maximize")), dimensions(space("minimize"))
+    assert (fast["random_page_cost"].values[0], slow["random_page_cost"].values[0]) == ("0.5", "0")
+    assert (fast["random_page_cost"].values[-1], slow["random_page_cost"].values[-1]) == (
+        "16",
+        "100000",
+    )
+    assert (fast["commit_delay"].values[-1], slow["commit_delay"].values[-1]) == ("2000", "100000")
+    own = dimensions(space("maximize", {"random_page_cost": "400"}))["random_page_cost"]
+    assert (own.start, own.values[-1]) == ("400", "400")

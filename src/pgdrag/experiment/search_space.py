@@ -133,23 +133,23 @@ _RANGES: Mapping[str, str] = dict(
     autovacuum_vacuum_threshold 10 10000 | 1 100000
     autovacuum_work_mem 16MB 3% | 64kB 3%
     backend_flush_after 8kB 2MB
-    bgwriter_delay 10ms 10s
+    bgwriter_delay 10ms 1s | 10ms 10s
     bgwriter_flush_after 8kB 2MB
     bgwriter_lru_maxpages 10 10000 | 1 100000
     bgwriter_lru_multiplier 0 10
     checkpoint_completion_target 0 1
     checkpoint_flush_after 8kB 2MB
     checkpoint_timeout 30s 1h
-    commit_delay 10 10000 | 10 100000
+    commit_delay 10 2000 | 10 100000
     commit_siblings 1 128
     commit_timestamp_buffers 128kB 0.5%
-    cpu_index_tuple_cost 0.001 100000
-    cpu_operator_cost 0.001 100000
-    cpu_tuple_cost 0.001 100000
+    cpu_index_tuple_cost 0.001 0.1 | 0.001 100000
+    cpu_operator_cost 0.0005 0.05 | 0.001 100000
+    cpu_tuple_cost 0.001 0.1 | 0.001 100000
     cursor_tuple_fraction 0 1
-    deadlock_timeout 10ms 10s | 1ms 1min
+    deadlock_timeout 100ms 10s | 1ms 1min
     default_statistics_target 10 1000 | 1 10000
-    effective_cache_size 64MB 100% | 8kB 100%
+    effective_cache_size 10% 100% | 8kB 100%
     effective_io_concurrency 1 1000
     from_collapse_limit 1 20
     geqo_effort 1 10
@@ -190,11 +190,11 @@ _RANGES: Mapping[str, str] = dict(
     multixact_member_buffers 128kB 0.5%
     multixact_offset_buffers 128kB 0.5%
     notify_buffers 128kB 0.5%
-    parallel_setup_cost 0.001 100000
-    parallel_tuple_cost 0.001 100000
-    random_page_cost 0.001 100000
+    parallel_setup_cost 10 100000 | 0.001 100000
+    parallel_tuple_cost 0.01 10 | 0.001 100000
+    random_page_cost 0.5 16 | 0.001 100000
     recursive_worktable_factor 0.1 100 | 0.001 1000000
-    seq_page_cost 0.001 100000
+    seq_page_cost 0.1 8 | 0.001 100000
     serializable_buffers 128kB 0.5%
     shared_buffers 16MB 60% | 80kB*c 60%
     subtransaction_buffers 128kB 0.5%
@@ -215,13 +215,16 @@ _RANGES: Mapping[str, str] = dict(
     vacuum_multixact_freeze_min_age 10000 1000000000
     vacuum_multixact_freeze_table_age 10000 2000000000
     wal_buffers 256kB 1% | 32kB 1%
-    wal_writer_delay 1ms 10s
+    wal_writer_delay 1ms 1s | 1ms 10s
     wal_writer_flush_after 8kB 64MB
     work_mem 1MB 25%/c | 64kB 25%/c
     """.strip().splitlines()
 )
 # Where 0 is refused, or the same as another value.
 _NO_ZERO = _names("autovacuum_vacuum_cost_limit autovacuum_work_mem io_max_concurrency wal_buffers")
+# Steps of a plan: where they cost nothing, the planner cannot tell plans apart.
+_NEVER_FREE = _names("""cpu_index_tuple_cost cpu_operator_cost cpu_tuple_cost random_page_cost
+    seq_page_cost""")
 
 # --- expected to matter --------------------------------------------------------------------
 
@@ -463,7 +466,8 @@ def _numbers(setting: Setting, kept: list[str], search: _Search) -> list[str]:
     if not is_even:
         near = [x for x in fixed if x > 0]
         grid = [x for x in grid if all(max(x / y, y / x) > _ALIKE for y in near)]
-        specials = [-1.0] if setting.name in _NO_ZERO else [-1.0, 0.0]
+        no_zero = _NO_ZERO if search.goal == "minimize" else _NO_ZERO | _NEVER_FREE
+        specials = [-1.0] if setting.name in no_zero else [-1.0, 0.0]
         grid += [x for x in specials if least <= x]
     if setting.vartype == "integer":
         grid = [float(round(x)) for x in grid]
