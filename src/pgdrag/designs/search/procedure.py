@@ -21,7 +21,8 @@ from pgdrag.stats.hosts import Measured, host_shifts
 CANDIDATES = 3  # of a block; its first trial is the baseline or the incumbent
 _WIDTHS = (1, 4)  # dimensions nobody expects to matter that one trial changes: fewest and most
 _WIDTH = 3  # of the first trials
-_CONTENDERS, _ROUNDS = 3, 2  # points that compete for an aim, and short trials of each
+_CONTENDERS = 3  # points that compete for an aim
+_ROUNDS = 2  # short trials of each of these, and as many more of what is kept of the winner
 _CONTENDERS_OF_SEVERAL = 2  # where there is more than one aim
 _REDUCTIONS = 8  # at most so many times fewer changes are tried
 _LINES_ALONE = 8  # lines at most that are left out one by one
@@ -183,7 +184,7 @@ class Procedure:
         run = sum(one.is_brief for one in self.history)
         aims = len(self.sought)
         competing = (3 + (self._contenders_each + 1) * aims) * _ROUNDS
-        reducing = (1 + aims) * _REDUCTIONS
+        reducing = (1 + aims) * (_REDUCTIONS + _ROUNDS)
         lines = (_LINES_ALONE + 1) * self.parameters.line_trials
         most = self.parameters.max_trials + competing + reducing + lines
         brief = max(most - run, len(self.request.points))
@@ -346,11 +347,13 @@ class Procedure:
             yield Request(tuple(points))
             for aim, one in reductions.items():
                 one.judge(fewer[aim], self.response(aim), self.feasible, keep)
+        kept = {aim: one.kept for aim, one in reductions.items()}
+        # What is kept has been tried once or twice, and may have been lucky.
+        for _ in range(_ROUNDS):
+            yield Request(tuple(dict.fromkeys((self.space.start, *kept.values()))))
         for sought in self.sought:
-            kept = reductions[sought.aim].kept
-            # All those trials may have shown that the best by then was so by luck.
-            gain, _ = self.response(sought.aim).gain(kept)
-            sought.found = kept if gain > 0 else self.space.start
+            gain, _ = self.response(sought.aim).gain(kept[sought.aim])
+            sought.found = kept[sought.aim] if gain > 0 else self.space.start
 
     def _fewest_that_beat(self) -> dict[str, Point]:
         main, found = self.main, {}
