@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from pgdrag.capture.twin import TwinCapture
+from pgdrag.data_twin import clock
 from pgdrag.data_twin.sizes import scaled_settings, table_scale
 from pgdrag.driver.connection_string import reach
 from pgdrag.driver.process import Driver
@@ -169,9 +170,8 @@ def _plans(twin: Twin, cluster: Cluster, bench: Provision) -> Plans:
     """Return each statement's plan by the original's statistics, and on the data twin; None where there is none."""
     statements = [x for x in twin.workload.statements if x.is_plannable]
     is_generic = bench.binaries.version_num >= GENERIC_SINCE
-    settings = {
-        "search_path": ", ".join(map(quoted, dict.fromkeys(("public", *twin.schema.schemas))))
-    }
+    path = (clock.PATH, *map(quoted, dict.fromkeys(("public", *twin.schema.schemas))))
+    settings = {"search_path": ", ".join(path)}
     found: Plans = {}
     with (
         running_plan_twin(twin, bench.binaries, bench.scratch) as plan_twin,

@@ -14,7 +14,7 @@ from pgdrag.driver.process import Driver, find_driver
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Measurement
 from pgdrag.servers.cluster import Cluster
-from pgdrag.twins.model import Statement, Twin
+from pgdrag.twins.model import Constraint, Schema, Statement, Twin
 from twin_statements import called, twin_of
 
 pytestmark = newest
@@ -81,10 +81,16 @@ def shop(telling_version: str, new_cluster: Callable[[str], Cluster]) -> Iterato
 @pytest.fixture(scope="module")
 def notes(shop: Cluster) -> tuple[str, ...]:
     """What preparing the load says; no statement is tried for long."""
-    with as_load(shop) as connection, pytest.MonkeyPatch.context() as patch:
+    with as_load(shop) as connection:
+        return quickly_prepared(connection, TWIN)
+
+
+def quickly_prepared(connection: psycopg.Connection, twin: Twin) -> tuple[str, ...]:
+    """Prepare a twin's load; no statement is tried for long."""
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(preparing, "_SHARED_S", 0.0)
         patch.setattr(preparing, "_LEAST_S", 1.0)
-        return prepare_load(connection, TWIN, seed=1)
+        return prepare_load(connection, twin, seed=1)
 
 
 def as_load(cluster: Cluster) -> psycopg.Connection:
@@ -146,3 +152,54 @@ def test_the_same_seed_makes_the_same_pools(shop: Cluster, notes: tuple[str, ...
             return connection.execute("SELECT p1 FROM pgdrag_twin.pool_s3 ORDER BY n LIMIT 50").fetchall()  # fmt: skip
 
     assert pool(7) == pool(7) != pool(8)
+
+
+EVENTS = """
+CREATE TABLE event (at timestamptz NOT NULL, what int NOT NULL) PARTITION BY RANGE (at);
+CREATE TABLE event_1 PARTITION OF event FOR VALUES FROM ('1999-12-31') TO ('2000-01-02');
+INSERT INTO event SELECT timestamptz '2000-01-01 10:00:00+00' - i * interval '1 min', i FROM generate_series(1, 600) AS i;
+CREATE INDEX ON event (at);
+ANALYZE event;
+"""
+
+
+def test_while_the_load_runs_it_is_the_time_of_the_capture(shop: Cluster) -> None:
+    """What happened in the last half hour is found, and a row of now has its partition."""
+    recent = of(1, "SELECT * FROM event WHERE at >= now() - $1 AND what >= $2", rows=30, blocks=4)
+    added = of(2, "INSERT INTO event (at, what) VALUES (CURRENT_TIMESTAMP, $1)", calls=10, rows=1)
+    twin = replace(twin_of(recent, added), now="2000-01-01 10:00:00+00")
+    with as_load(shop) as connection:
+        connection.execute(EVENTS.encode())
+        assert quickly_prepared(connection, twin) == ()
+        assert [x for x in driven(shop, twin).errors if x[1] != "57014"] == []
+        query = "SELECT count(*), min(at) >= '2000-01-01 10:00:00+00', max(at) < '2000-01-01 10:10:00+00' FROM event WHERE at > '2000-01-01 10:00:00+00'"
+        [(count, *is_between)] = connection.execute(query.encode()).fetchall()
+    assert count > 0
+    assert is_between == [True, True]
+
+
+SALES = """
+CREATE TABLE sale (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, day date NOT NULL);
+INSERT INTO sale (day) SELECT date '2000-01-01' - i FROM generate_series(1, 300) AS i;
+CREATE TABLE item (sale bigint NOT NULL REFERENCES sale, number smallint NOT NULL, note text NOT NULL, PRIMARY KEY (sale, number));
+INSERT INTO item SELECT id, 1, repeat('thing', 20) FROM sale;
+ANALYZE sale, item;
+"""
+
+
+def test_a_row_refers_to_what_the_insert_before_it_returned(shop: Cluster) -> None:
+    """And what it is computed of makes sense: a day, and a text that is as long as it writes WAL."""
+    sale = of(1, "INSERT INTO sale (day) VALUES ($1::date - $2::int) RETURNING id", rows=1)
+    item = called("INSERT INTO item SELECT $1, $2, repeat($3, $4)", number=2, calls=1000, wal_bytes=800)  # fmt: skip
+    begin = replace(of(3, "BEGIN", rows=0), is_plannable=False)
+    key = Constraint("public", "item", "item_sale_fkey", "f", "", ("sale",), ("public", "sale", ("id",)))  # fmt: skip
+    twin = replace(twin_of(sale, item, begin), schema=Schema(constraints=(key,)))
+    with as_load(shop) as connection:
+        connection.execute(SALES.encode())
+        quickly_prepared(connection, twin)
+        assert [x for x in driven(shop, twin).errors if x[1] != "57014"] == []
+        query = "SELECT count(*), count(item.sale), min(day), avg(length(note)) FROM sale LEFT JOIN item ON sale = id WHERE id > 300"
+        [(sales, items, first, length)] = connection.execute(query.encode()).fetchall()
+    assert sales == items > 0
+    assert first.year == 1999
+    assert length == pytest.approx(640, abs=160)

@@ -66,6 +66,12 @@ def test_a_mix_that_differs_is_seen_and_so_is_what_does_not_run() -> None:
     assert [text for text, _ in extra.invented] == ["SELECT $1"]
 
 
+def test_what_a_query_writes_where_it_prunes_pages_is_no_difference() -> None:
+    was = twin_of(called(READ, shared_hit=100, wal_bytes=20), called(WRITE, shared_hit=100, wal_bytes=200))  # fmt: skip
+    now = twin_of(called(READ, shared_hit=100, wal_bytes=800), called(WRITE, shared_hit=100, wal_bytes=800))  # fmt: skip
+    assert {x.text: x.off for x in fidelity(was, now).statements} == {READ: (), WRITE: ("WAL bytes 4×",)}  # fmt: skip
+
+
 def test_a_difference_too_small_to_matter_is_none() -> None:
     was = twin_of(called(READ, calls=1000, shared_hit=1.0))
     now = twin_of(called(READ, calls=1000, shared_hit=1.4))  # of a block

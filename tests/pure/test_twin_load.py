@@ -9,13 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.data_twin.load.calibration import Work, best_shares, work_of
-from pgdrag.data_twin.load.conditions import conditions
+from pgdrag.data_twin.load.calibration import Work, balanced, best_shares, work_of
+from pgdrag.data_twin.load.conditions import Conditions, conditions
 from pgdrag.data_twin.load.fresh import Fresh
+from pgdrag.data_twin.load.links import linked
 from pgdrag.data_twin.load.mix import Link, Loop, Step, TransactionType, mix_of
 from pgdrag.data_twin.load.scripts import Sendable, script_of, with_variables
+from pgdrag.data_twin.load.statements import Analysed, Table
 from pgdrag.data_twin.load.texts import change_of, limits, refusal, sendable
-from pgdrag.twins.model import Activity, Statement, Twin
+from pgdrag.twins.fidelity import statement_key
+from pgdrag.twins.mending import typed_texts
+from pgdrag.twins.model import Activity, Constraint, Schema, Statement, Twin
 from pgdrag.twins.transactions import LoggedTransactions, ParameterLink, Spread, TransactionShape
 from pgdrag.twins.transactions import Loop as LoggedLoop
 from pgdrag.twins.transactions import Step as LoggedStep
@@ -61,6 +65,56 @@ def test_insert_and_update_say_which_columns_get_parameters() -> None:
         (2, "b", True),
         (3, "c", True),
     ]
+
+
+def test_rows_that_a_query_inserts_get_its_parameters() -> None:
+    change = change_of("INSERT INTO t (a, b, c) SELECT $1, v + $2, $3::int FROM u WHERE k = $4")
+    assert [(x.parameter, x.column, x.is_plain) for x in change.assignments] == [
+        (1, "a", True),
+        (2, "b", False),
+        (3, "c", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "returned"),
+    [
+        ("INSERT INTO t (a) VALUES ($1) RETURNING id, lower(x), \"At\"", ("id", "At")),
+        ("INSERT INTO t VALUES ($1) ON CONFLICT (a) DO UPDATE SET b = $2 RETURNING *", ("*",)),
+        ("INSERT INTO t VALUES ($1) ON CONFLICT DO NOTHING RETURNING id", ()),  # there may be no row
+        ("INSERT INTO t VALUES ($1), ($2) RETURNING id", ()),
+        ("INSERT INTO t SELECT $1 FROM u RETURNING id", ()),
+    ],
+)  # fmt: skip
+def test_what_an_insert_of_one_row_returns_is_known(text: str, returned: tuple[str, ...]) -> None:
+    assert change_of(text).returned == returned
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        ("SELECT CURRENT_TIMESTAMP, current_date - $1", "SELECT now(), now()::date - $1"),
+        ("SELECT localtimestamp(3), t.current_date", "SELECT now()::timestamp(3), t.current_date"),
+        ("SELECT 'current_date', \"current_date\"", "SELECT 'current_date', \"current_date\""),
+    ],
+)
+def test_the_present_moment_comes_from_a_function_that_a_twin_can_have(text: str, sent: str) -> None:  # fmt: skip
+    assert sendable(text) == sent
+    assert statement_key(text) == statement_key(sent)
+
+
+def test_a_sum_of_parameters_has_a_first_one() -> None:
+    text = "INSERT INTO t VALUES ($1::date - $2::int, $3 + a, repeat($4, $5))"
+    found = {x.parameter: (x.is_first, x.is_more) for x in change_of(text).assignments}
+    assert found == {1: (True, False), 2: (False, True), 3: (False, False), 4: (False, False), 5: (False, False)}  # fmt: skip
+
+
+def test_operands_without_a_type_may_have_been_numbers() -> None:
+    text = "SELECT 1 FROM t WHERE a BETWEEN $1::date - $2::int - $3 AND ($4 + $5) % $6"
+    first = next(typed_texts(text))
+    assert first == "SELECT 1 FROM t WHERE a BETWEEN $1::date - $2::int - $3::integer AND ($4::integer + $5::integer) % $6"  # fmt: skip
+    assert statement_key(first) == statement_key(text)
+    assert [*typed_texts("SELECT $1 FROM t WHERE a = $2")] == []
 
 
 def test_a_list_that_was_cut_short_is_sent_as_an_array() -> None:
@@ -130,6 +184,20 @@ def test_without_begin_each_statement_is_a_transaction() -> None:
     assert [(x.is_block, len(x.steps)) for x in mix_of(twin).types] == [(False, 1), (False, 1)]
 
 
+def test_as_many_statements_as_transactions_are_left_for_single_ones_where_begin_is_not_counted() -> (
+    None
+):
+    twin = twin_of(
+        called(ADD, number=1, calls=1000), called(NOTE, number=2, calls=1000),
+        called(READ, number=3, calls=500), called("SELECT 2 + $1", number=4, calls=300),
+    )  # fmt: skip
+    twin = replace(twin, activity=Activity(commits=1800))
+    found = [
+        (x.is_block, x.weight, [step.statement for step in x.steps]) for x in mix_of(twin).types
+    ]
+    assert found == [(True, 1000, [1, 2]), (False, 500, [3]), (False, 300, [4])]
+
+
 @given(st.lists(st.integers(1, 30_000), min_size=1, max_size=6), st.integers(0, 3_000))
 def test_each_statement_runs_as_often_as_it_did(calls: list[int], begins: int) -> None:
     statements = [called(f"SELECT {n} + $1", number=n, calls=x) for n, x in enumerate(calls, start=1)]  # fmt: skip
@@ -172,6 +240,28 @@ def test_a_script_repeats_links_and_makes_new_keys() -> None:
     assert script.text.count("\\if") == script.text.count("\\endif") == 3
 
 
+def test_a_row_refers_to_the_one_that_was_inserted_before_it() -> None:
+    """By the number that the server gave that, which is new, so that the row's key need not be."""
+    parent, child = "INSERT INTO sale (at) VALUES ($1) RETURNING id", "INSERT INTO line SELECT $1, $2 FROM p WHERE a = $3"  # fmt: skip
+    tables = {
+        1: Table("s", "sale", ("id", "at"), {}, (("id",),), frozenset()),
+        2: Table("s", "line", ("sale", "number"), {}, (("sale", "number"),), frozenset(["sale"])),
+    }
+    statements = {
+        n: Analysed(n, text, ("int",) * 3, change_of(text), tables[n], Conditions(), {}, {}, called(text, number=n))
+        for n, text in ((1, parent), (2, child))
+    }  # fmt: skip
+    foreign = Constraint("s", "line", "f", "f", "", ("sale",), ("s", "sale", ("id",)))
+    twin = replace(twin_of(), schema=Schema(constraints=(foreign,)))
+    kind = linked(TransactionType("t", 1, (Step(1), Step(2))), statements, twin)
+    assert kind.links == (Link(1, 1, 0, 0, returned="id"),)
+    keys = [[Fresh(2, "number", 100), Fresh(1, "number", 100)]]
+    script = script_of(kind, {1: Sendable(parent, ("date",), "s1"), 2: Sendable(child, ("int",) * 3, "s2", keys)})  # fmt: skip
+    first, second = (x for x in script.text.splitlines() if "INSERT" in x)
+    assert first.endswith("RETURNING id \\gset s1_r_")
+    assert second == "INSERT INTO line SELECT :s1_r_id, :s2_p2 FROM p WHERE a = :s2_p3;"
+
+
 def test_a_transaction_of_which_nothing_can_be_sent_does_nothing() -> None:
     script = script_of(TransactionType("t", 1, (Step(1),)), {})
     assert (script.text, script.draws) == ("\\set nothing 0\n", [])
@@ -200,6 +290,15 @@ def test_rows_are_hit_where_any_shares_can(
     low, high = min(x.rows for x in works), max(x.rows for x in works)
     nearest = min(max(target[0], low), high)
     assert rows == pytest.approx(nearest, rel=0.02, abs=0.02)
+
+
+def test_a_few_calls_take_on_average_what_they_should() -> None:
+    """Of calls that take 10 to 10,000 blocks any seven in a row of the beginning, and not only all of them together."""
+    executed = [((str(x),), Work(1, x)) for x in (10, 20, 40, 80, 160, 500, 2000, 3000, 4000, 10_000)]  # fmt: skip
+    found = [work.blocks for _, work in balanced(executed, Work(1, 1000))]
+    assert 7 <= len(found) == len(set(found)) < 10  # too many are above it
+    for count in range(7, len(found) + 1):
+        assert sum(found[:count]) / count == pytest.approx(1000, rel=0.05)
 
 
 def test_rows_changed_are_told_where_explain_says_none_were_returned() -> None:

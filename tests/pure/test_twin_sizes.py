@@ -7,7 +7,13 @@ from dataclasses import replace
 import pytest
 from test_twin_file import TWIN
 
-from pgdrag.data_twin.sizes import data_twin_bytes, scaled_rows, scaled_settings, table_blocks
+from pgdrag.data_twin.sizes import (
+    data_twin_bytes,
+    rows_of,
+    scaled_rows,
+    scaled_settings,
+    table_blocks,
+)
 from pgdrag.twins.model import Relation, Setting
 
 TABLE = Relation("s", "t", "table", 1000, 1e5, bytes=8_192_000, live_rows=100_000)
@@ -29,6 +35,15 @@ def test_an_index_shrinks_with_its_table() -> None:
     assert whole - tenth == round(0.9 * (8_192_000 + 2_457_600))
     assert table_blocks(SHOP, ("s", "t"), 0.1) == 100
     assert table_blocks(SHOP, ("s", "code"), 0.1) == 5
+
+
+def test_a_data_twin_has_the_rows_of_the_windows_beginning() -> None:
+    """Its load begins there: what was inserted in the window, that inserts again."""
+    moved = {"n_tup_ins": 25_000, "n_tup_del": 5_000}
+    growing = replace(TABLE, moved=moved)
+    assert rows_of(growing) == 80_000
+    assert table_blocks(replace(SHOP, relations=(growing,)), ("s", "t"), 1) == 800
+    assert rows_of(replace(TABLE, moved={"n_tup_ins": 10**6})) == 100_000  # most were rolled back
 
 
 def test_rows_that_no_page_has_room_for_count() -> None:

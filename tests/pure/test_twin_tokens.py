@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from ipaddress import ip_interface
 
@@ -141,6 +141,17 @@ def test_times_keep_order_and_which_side_of_now_they_are(values: set[datetime]) 
     found = [tokens[x] for x in texts]
     assert found == sorted(set(found))
     assert [x < "2026-11-25" for x in texts] == [x < "2000-01-01" for x in found]
+
+
+@given(st.lists(st.integers(1, 86_000), min_size=1, max_size=200, unique=True))
+def test_the_moment_of_the_capture_is_its_own_token(seconds: list[int]) -> None:
+    """What happened before it on the day has room there, however many distances come together."""
+    texts = [f"{datetime(2026, 11, 25) + timedelta(seconds=x)}" for x in sorted(seconds)]
+    now = datetime(2026, 11, 25, 12, 30, tzinfo=UTC)
+    tokens = time_tokens([*texts, "2026-11-25 12:30:00"], rng(), now=now)
+    assert tokens["2026-11-25 12:30:00"][:16] == "2000-01-01 12:30"
+    for text in texts:
+        assert (text < "2026-11-25 12:30") <= (tokens[text] < "2000-01-01 12:30:01"), text
 
 
 def test_days_stay_days_and_today_is_today() -> None:

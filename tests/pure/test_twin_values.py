@@ -11,6 +11,7 @@ from pgdrag.data_twin.combinations import distinct_combinations, ordered
 from pgdrag.data_twin.domains import (
     Domain,
     Form,
+    Wide,
     address_domain,
     number_domain,
     text_domain,
@@ -70,6 +71,14 @@ def test_values_of_other_forms_are_different(domain: Domain) -> None:
     low, high = next((a, b) for x, y in known.items() if (a := domain.code(x)) is not None and (b := domain.code(y)) is not None)  # fmt: skip
     codes = domain.between(low, high, 300, Form())
     assert len(set(domain.texts(codes, Form()))) == 300
+
+
+def test_values_in_a_toast_table_are_as_many_and_as_wide_as_wanted() -> None:
+    domain = text_domain(["b" * 900, "k" * 900], longest=0, width=90, wide=Wide(0.8, 4000))
+    codes = domain.between(domain.code("b" * 900) or 0, domain.code("k" * 900) or 0, 2000, Form())
+    widths = [len(x) for x in domain.texts(codes, Form())]
+    assert set(widths) == {900, 4000}
+    assert 0.75 < widths.count(4000) / 2000 < 0.85
 
 
 def test_a_short_type_has_no_more_values_than_there_are() -> None:

@@ -248,6 +248,18 @@ class TokenDomain(Domain):
 
 
 @dataclass(frozen=True)
+class Wide:
+    """Which share of a column's values has another width, in bytes: those in a TOAST table."""
+
+    share: float = 0.0
+    width: float = 0.0
+
+    def has(self, key: int) -> bool:
+        """Whether a value is one of them; by lot."""
+        return zlib.crc32(key.to_bytes(8, "little")) < self.share * 2**32
+
+
+@dataclass(frozen=True)
 class _Texts(Stretches):
     """Texts of letters.
 
@@ -263,6 +275,7 @@ class _Texts(Stretches):
     width: float
     factor: float
     longest: int
+    wide: Wide = Wide()
 
     def texts(self, before: str | None, after: str | None, numbers: Sequence[int], most: int) -> list[str]:  # fmt: skip
         """Return texts."""
@@ -271,10 +284,14 @@ class _Texts(Stretches):
         room = width - len(head) - digits
         if self.longest and len(head) + digits > self.longest:
             return [f"{zlib.crc32(f'{head}{x}'.encode()):08x}"[: self.longest] for x in numbers]
-        if room <= 0:
+        if room <= 0 and not self.wide.share:
             return [head + _digits(x, digits) for x in numbers]
-        key = zlib.crc32(head.encode())
-        return [head + _digits(x, digits) + noise(key + x, room) for x in numbers]
+        key, wide_room = zlib.crc32(head.encode()), round(self.wide.width) - len(head) - digits
+        rooms = (wide_room if self.wide.has(key + x) else room for x in numbers)
+        return [
+            head + _digits(x, digits) + noise(key + x, max(room, 0))
+            for x, room in zip(numbers, rooms, strict=True)
+        ]
 
     def room(self, before: str | None, after: str | None) -> int:
         """Return how many there can be: none where the second goes on with the least letter of all."""
@@ -334,12 +351,15 @@ def _under(letter: str) -> str | None:
 _FEW_LETTERS = 5
 
 
-def text_domain(tokens: Iterable[str], *, longest: int, width: float) -> TokenDomain:
+def text_domain(
+    tokens: Iterable[str], *, longest: int, width: float, wide: Wide = Wide()
+) -> TokenDomain:
     """Return the domain of texts, in the order of their letters.
 
     Args:
         longest: characters that fit; 0: any number.
         width: of those without a token, on average, in bytes.
+        wide: which of them have another width.
     """
     ascending = sorted(set(tokens))
     if 0 < longest <= _FEW_LETTERS:
@@ -347,7 +367,9 @@ def text_domain(tokens: Iterable[str], *, longest: int, width: float) -> TokenDo
         letters = _LETTERS if is_plain else f"0123456789{_LETTERS}"
         return TokenDomain(ascending, _ShortTexts(longest, letters))
     mean = sum(map(len, ascending)) / len(ascending) if ascending else 0.0
-    return TokenDomain(ascending, _Texts(width, width / mean if mean else 0.0, longest))
+    # Of a column with values in a TOAST table those that are told are all of the others' width.
+    factor = 0.0 if not mean else 1.0 if wide.share else width / mean
+    return TokenDomain(ascending, _Texts(width, factor, longest, wide))
 
 
 def _common(one: str, other: str) -> int:

@@ -13,7 +13,9 @@ from typing import LiteralString
 
 import psycopg
 
+from pgdrag.data_twin import clock
 from pgdrag.twins.ddl import SchemaStatement, after_rows, before_rows, extension_statements
+from pgdrag.twins.mending import with_calls_of_now
 from pgdrag.twins.model import Twin
 
 # What the capture reads: only a superuser makes it, and no table needs it.
@@ -21,7 +23,7 @@ _OF_CAPTURE = 'extension "pg_stat_statements"'
 # Before each statement: one of a stranger's may have set them otherwise.
 _SESSION: LiteralString = """
 SELECT pg_catalog.set_config(name, value, false)
-  FROM (VALUES ('check_function_bodies', 'off'), ('client_min_messages', 'error'), ('search_path', 'pg_catalog'),
+  FROM (VALUES ('check_function_bodies', 'off'), ('client_min_messages', 'error'), ('search_path', %s),
                ('statement_timeout', %s)) AS wanted (name, value)
 """
 MOST_S = 600.0  # for a whole schema without rows
@@ -51,6 +53,7 @@ def restore_before_rows(
     """Make what rows need: extensions, types, functions, tables; see `restore_schema`."""
     limits = _Limits(time.monotonic() + most_s, MOST_STATEMENT_S)
     limits.apply(connection)
+    clock.stop_clock(connection, twin.now)
     for name in {one.schema for one in twin.source.extensions} - {"pg_catalog", "public"}:
         connection.execute(
             psycopg.sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(psycopg.sql.Identifier(name))
@@ -89,7 +92,7 @@ class _Limits:
         # One that a statement deallocates would be missed.
         connection.prepare_threshold = None
         connection.execute("RESET ALL")
-        connection.execute(_SESSION, (f"{self.statement_s:.0f}s",))
+        connection.execute(_SESSION, (clock.PATH, f"{self.statement_s:.0f}s"))
 
 
 def _run(
@@ -121,7 +124,7 @@ def _succeeds(
     try:
         limits.apply(connection)
         # The extended protocol refuses a text of several statements.
-        connection.execute(one.sql.encode(), binary=True)
+        connection.execute(with_calls_of_now(one.sql).encode(), binary=True)
     except psycopg.Error as error:
         if connection.closed:
             raise

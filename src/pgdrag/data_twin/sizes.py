@@ -21,8 +21,19 @@ _SCALED_SETTINGS = (
 
 
 def rows_of(relation: Relation) -> int:
-    """Return how many rows a table of the original has: those that are counted as they change, else what ANALYZE saw."""
-    return relation.live_rows or max(round(relation.tuples), 0)
+    """Return how many rows a table of the original had when the window began, as the load of a twin begins there.
+
+    Those that are counted as they change, else what ANALYZE saw.
+    """
+    if not relation.live_rows:
+        return max(round(relation.tuples), 0)
+    grown = relation.moved.get("n_tup_ins", 0) - relation.moved.get("n_tup_del", 0)
+    return max(relation.live_rows - grown, 0) or relation.live_rows
+
+
+def grown(relation: Relation) -> float:
+    """Return how many times as many rows a table had at the window's end as at its beginning."""
+    return max(relation.live_rows / rows_of(relation), 1.0) if relation.live_rows else 1.0
 
 
 def scaled_rows(rows: int, scale: float) -> int:
@@ -42,7 +53,7 @@ def table_blocks(twin: Twin, table: tuple[str, str], scale: float) -> int:
     if one is None:
         return 0
     blocks = one.pages if one.bytes is None else one.bytes // twin.source.block_bytes
-    return round(blocks * table_scale(one, scale))
+    return round(blocks * table_scale(one, scale) / grown(one))
 
 
 def data_twin_bytes(twin: Twin, scale: float) -> int:

@@ -16,6 +16,7 @@ from pgdrag.data_twin.domains import (
     Domain,
     Form,
     ListedDomain,
+    Wide,
     address_domain,
     bytea_domain,
     mac_domain,
@@ -37,6 +38,8 @@ _NOT_SHARED = frozenset({"time", "boolean", "enum", "json"})
 _SHARED = 0.9  # of all values of all partitions: with fewer, they have some in common
 _LONG_TEXT = 127  # bytes: from here on the header takes 4 instead of 1
 _TOAST_POINTER = 18
+_OF_TOAST = 0.9  # of a TOAST table are values
+_NARROWER, _LEAST_TOASTED = 0.8, 500  # bytes
 _UNKNOWN_WIDTH, _UNKNOWN_DISTINCT = 16.0, 200
 
 
@@ -254,12 +257,13 @@ class WantedColumns(FilledTables):
             domain, self._decimals[root] = number_domain(tokens)
             return domain
         if column.kind in ("bytea", "text"):
-            return self._text_domain(root, column, tokens, self._width(statistics))
+            return self._text_domain(root, column, tokens, statistics)
         return _DOMAINS[column.kind](column, tokens)
 
     def _text_domain(
-        self, root: Key, column: ColumnHere, tokens: Sequence[str], width: float
-    ) -> Domain:
+        self, root: Key, column: ColumnHere, tokens: Sequence[str], statistics: Sequence[ColumnStatistics]
+    ) -> Domain:  # fmt: skip
+        width, wide = self._width(statistics), self._wide(statistics)
         if column.kind == "bytea":
             return bytea_domain(tokens, width=width)
         columns = [self._columns[x] for x in self._classes.members(root)]
@@ -268,7 +272,7 @@ class WantedColumns(FilledTables):
             return _Padded(
                 text_domain([x.rstrip(" ") for x in tokens], longest=longest, width=width)
             )
-        return text_domain(tokens, longest=longest, width=width)
+        return text_domain(tokens, longest=longest, width=width, wide=wide)
 
     def _of_extended(self, one: ExtendedStatistics, root: Key) -> Iterator[str]:
         for at, name in enumerate(one.columns):
@@ -291,13 +295,30 @@ class WantedColumns(FilledTables):
         rest = 1 - share - one.null_share
         return max((content * (1 - one.null_share) - known) / rest if rest > 0.01 else content, 1.0)
 
+    def _wide(self, statistics: Sequence[ColumnStatistics]) -> Wide:
+        """Return which share of a column's values is in a TOAST table, and how many bytes those have.
+
+        ANALYZE counts such a value as the 18 bytes that lead to it, and lists none of more than a kilobyte: where all values
+        are narrower on average than those that it lists, the rest are there.
+        """
+        for one in statistics:
+            listed = (*one.histogram, *one.most_common)
+            mean = sum(map(len, listed)) / len(listed) if listed else 0.0
+            toasted = self._toast_bytes_of_row(one)
+            share = (mean - one.width) / max(mean - _TOAST_POINTER, 1.0)
+            if one.width < _NARROWER * mean and toasted > _LEAST_TOASTED * share:
+                return Wide(share, toasted / share)
+        return Wide()
+
     def _toasted_width(self, one: ColumnStatistics) -> float:
+        alike = [x for x in self._statistics.values() if (x.schema, x.relation) == (one.schema, one.relation) and x.width == _TOAST_POINTER]  # fmt: skip
+        return self._toast_bytes_of_row(one) / max(len(alike), 1)
+
+    def _toast_bytes_of_row(self, one: ColumnStatistics) -> float:
         relation = self._relations.get((one.schema, one.relation))
         if relation is None or not relation.toast_bytes:
             return 0.0
-        alike = [x for x in self._statistics.values() if (x.schema, x.relation) == (one.schema, one.relation) and x.width == _TOAST_POINTER]  # fmt: skip
-        rows = rows_of(relation) * max(len(alike), 1)
-        return 0.9 * relation.toast_bytes / max(rows, 1)
+        return _OF_TOAST * relation.toast_bytes / max(rows_of(relation), 1)
 
     def _form(self, table: FilledTable, name: str, domain: Domain) -> Form:
         column, one = self._columns[*table.name, name], self._of(table, name)

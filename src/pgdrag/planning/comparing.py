@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import psycopg
 
+from pgdrag.data_twin import clock
 from pgdrag.english import counted
 from pgdrag.errors import ServerLost, SettingError, TwinError
 from pgdrag.findings.plan_flips import (
@@ -215,6 +216,8 @@ def _planner(
             given.pop(unset, None)
         # What ALTER ROLE sets counts more than a file.
         settings = server.settings(given | _of_role(twin, statement))
+        path = settings.get(_SEARCH_PATH, '"$user", public')
+        settings = {**settings, _SEARCH_PATH: f"{clock.PATH}, {path}"}
         found = server.session.plan(statement, settings)
         if isinstance(found, str):
             # Programs may set where names are looked up, which nobody sees.
@@ -231,7 +234,8 @@ def _captured(twin: Twin) -> dict[str, str]:
 
 
 def _all_schemas(twin: Twin) -> str:
-    return ", ".join(quoted(name) for name in dict.fromkeys(("public", *twin.schema.schemas)))
+    schemas = map(quoted, dict.fromkeys(("public", *twin.schema.schemas)))
+    return ", ".join((clock.PATH, *schemas))
 
 
 def _other_defaults(before: _Server, after: _Server, given: Collection[str]) -> dict[str, str]:

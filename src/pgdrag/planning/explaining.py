@@ -17,7 +17,7 @@ import psycopg
 from pgdrag.findings.plan_nodes import number_of, tidy
 from pgdrag.literals import sql_tokens
 from pgdrag.model.recordings import Plan
-from pgdrag.twins.mending import explaining, limiting, mended_text
+from pgdrag.twins.mending import explaining, limiting, mended_text, with_calls_of_now
 from pgdrag.twins.model import Statement
 
 TIMEOUT_S = 10.0  # of planning one statement
@@ -72,8 +72,9 @@ class PlanningSession:
             self._set(settings)
         except psycopg.Error as error:
             return self._refusal(error)
-        found = self._explain(with_limits(statement))
-        if isinstance(found, str) and (mended := mended_text(with_limits(statement))):
+        text = with_calls_of_now(with_limits(statement))
+        found = self._explain(text)
+        if isinstance(found, str) and (mended := mended_text(text)):
             again = self._explain(mended)
             found = found if isinstance(again, str) else again
         return found if isinstance(found, str) else _with_jit(found, self._jit_above())

@@ -16,6 +16,7 @@ from pgdrag.english import as_sentence, cut, listed, listed_some, percent_words
 from pgdrag.findings.plan_diff import plan_diff
 from pgdrag.literals import sql_tokens
 from pgdrag.model.recordings import Plan
+from pgdrag.twins.mending import with_calls_of_now
 from pgdrag.twins.model import Relation, Statement, Twin
 from pgdrag.units import format_number
 
@@ -24,6 +25,8 @@ MIX_WITHIN = 0.02  # of all calls
 FAITHFUL_SHARE = 0.9  # of the time, by statements within the bounds
 LEAST_SHARE = 0.5
 _BLOCK_BYTES = 8192
+_PRUNED = 0.001  # of the bytes in the blocks of a query: so much WAL it may write for the changes of others
+_QUERY = re.compile(r"\s*select\b", re.IGNORECASE)
 _SMALLEST_TABLE_BYTES = 1_000_000  # what smaller ones differ by nobody notices
 _NAMED = 3
 _STATEMENT_WIDTH = 80
@@ -348,7 +351,7 @@ def statement_key(text: str) -> str:
     A program may number parameters in another order, say of which type they are, and send a list as an array.
     """
     pieces: list[str] = []
-    for token in sql_tokens(text):
+    for token in sql_tokens(with_calls_of_now(text)):
         if token.kind in ("parameter", "string", "number"):
             pieces.append("?")
         elif token.kind not in ("blank", "comment"):
@@ -379,7 +382,7 @@ def _amounts(was: _Totals, now: _Totals) -> Iterator[Amount]:
         if name == "blocks read":  # whichever is in a cache is read again
             free = max(free, WITHIN * was.per_call("blocks"))
         if name == "WAL bytes":
-            free = max(free, _of_images(was, now))
+            free = max(free, _of_images(was, now), _of_pruning(was))
         is_bound = name not in _OF_MACHINE
         yield Amount(name, before, after, _is_within(before, after, free), is_bound)
 
@@ -394,6 +397,12 @@ def _of_images(was: _Totals, now: _Totals) -> float:
         return 0.0
     images = was.per_call("WAL images"), now.per_call("WAL images")
     return abs(images[1] - images[0]) * _BLOCK_BYTES
+
+
+def _of_pruning(was: _Totals) -> float:
+    """Return how many bytes of WAL a query may differ by: it prunes pages that others changed, whoever comes first."""
+    is_query = was.first is not None and _QUERY.match(was.first.text) is not None
+    return _PRUNED * _BLOCK_BYTES * was.per_call("blocks") if is_query else 0.0
 
 
 def _is_within(original: float, twin: float, free: float) -> bool:

@@ -6,7 +6,10 @@ It has parameters where constants were, also where the grammar wants a constant:
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+from pgdrag.literals import sql_tokens
 
 GENERIC_SINCE = 160000  # the server version from which EXPLAIN takes statements with parameters
 
@@ -15,9 +18,16 @@ _TYPED_CONSTANT = re.compile(
 )
 _EXTRACT = re.compile(r"\bextract\s*\(\s*(\$\d+)\s+FROM\s+", re.IGNORECASE)
 
+_OPERAND = re.compile(r"(?<=[-+] )\$\d+\b(?!\s*::)|\$\d+\b(?=\s*[-+] )(?!\s*::)")
 _LIMITING = re.compile(
     r"\b(?P<word>LIMIT|OFFSET|FETCH\s+(?:FIRST|NEXT))\s+\(?\$(?P<number>\d+)\)?", re.IGNORECASE
 )
+# Words of the grammar for the present moment, as calls of a function, which a schema on the search_path can have, too.
+_MOMENTS = {
+    "current_timestamp": ("now()", "timestamptz"),
+    "localtimestamp": ("now()::timestamp", "timestamp"),
+    "current_date": ("now()::date", "date"),
+}
 
 
 @dataclass(frozen=True)
@@ -68,3 +78,30 @@ def mended_text(text: str) -> str:
     mended = _TYPED_CONSTANT.sub(lambda found: f"{found[2]}::{found[1]}", text)
     mended = _EXTRACT.sub(lambda found: f"date_part({found[1]}, ", mended)
     return mended if mended != text else ""
+
+
+def typed_texts(text: str) -> Iterator[str]:
+    """Yield texts in which operands of + and - that have no type get one, as whole numbers had that were constants.
+
+    `date $1 - $2` is a number of days for the server, where the original was a date.
+    """
+    for type_ in ("integer", "interval", "numeric"):
+        typed = _OPERAND.sub(lambda found: f"{found[0]}::{type_}", text)  # noqa: B023
+        if typed != text:
+            yield typed
+
+
+def with_calls_of_now(text: str) -> str:
+    """Return a text that has `now()` in the place of CURRENT_TIMESTAMP, LOCALTIMESTAMP and CURRENT_DATE."""
+    tokens = [*sql_tokens(text)]
+    pieces = []
+    for at, token in enumerate(tokens):
+        known = _MOMENTS.get(token.text.lower()) if token.kind == "word" else None
+        if known is None or (at and tokens[at - 1].text == "."):
+            pieces.append(token.text)
+            continue
+        call, type_ = known
+        # CURRENT_TIMESTAMP(3)
+        has_precision = at + 1 < len(tokens) and tokens[at + 1].text == "("
+        pieces.append(f"now()::{type_}" if has_precision else call)
+    return "".join(pieces)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation, localcontext
 from ipaddress import IPv4Address, IPv6Address, ip_interface
+from itertools import pairwise
 
 # --- what tells nothing ---------------------------------------------------------------------
 
@@ -167,25 +168,38 @@ def time_tokens(
     now: datetime,
     avoid: Collection[datetime] = frozenset(),
 ) -> dict[str, str]:
-    """Return a token for each date or timestamp; what was before the day of `now` is before that of its token."""
+    """Return a token for each date or timestamp.
+
+    What was before the day of `now` is before the day of its token, and what was before the minute of `now` is before it.
+    """
     moments = {value: moment_of(value) for value in values}
     found = {value: value for value, moment in moments.items() if _stays(value, moment)}
     known = {x for value, x in moments.items() if x is not None and value not in found}
-    day = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    minute = now.astimezone(UTC).replace(second=0, microsecond=0)
+    day = minute.replace(hour=0, minute=0)
+    noted = {day: ANCHOR, minute: ANCHOR + (minute - day)}
     tokens = {day: ANCHOR}
-    for sign in (1, -1):
-        side = sorted((x for x in known if (x - day) * sign > timedelta(0)), key=lambda x: abs(x - day))  # fmt: skip
-        value, token = day, ANCHOR
-        for moment in side:
+    for begin, end, sign in ((day, None, -1), (day, minute, 1), (minute, None, 1)):
+        side = sorted(
+            (x for x in known if (x - begin) * sign > timedelta(0) and (end is None or x < end)),
+            key=lambda x: abs(x - begin),
+        )
+        ends = [begin, *side] + ([end] if end is not None else [])
+        steps = [abs(b - a) * rng.uniform(1 - _JITTER, 1 + _JITTER) for a, b in pairwise(ends)]
+        whole = sum(steps, timedelta(0))
+        # Between two moments whose tokens are given, all steps together are as long as they were.
+        factor = (end - begin) / whole if end is not None and whole else 1.0
+        token = noted[begin] if sign < 0 else max(tokens.values())
+        for moment, step in zip(side, steps, strict=False):
             granule = next(x for x in _GRANULES if not (moment - day) % x)
-            step = abs(moment - value) * rng.uniform(1 - _JITTER, 1 + _JITTER)
-            wanted = ANCHOR + sign * _up((token + sign * step - ANCHOR) * sign, granule)
+            wanted = ANCHOR + sign * _up((token + sign * factor * step - ANCHOR) * sign, granule)
             if (wanted - token) * sign <= timedelta(0):
                 wanted = ANCHOR + sign * (_up((token - ANCHOR) * sign, granule) + granule)
             while wanted in avoid:
                 wanted += sign * granule
             tokens[moment] = token = wanted
-            value = moment
+        if end is not None:
+            tokens[end] = max(noted[end], token)
     for text, seen in moments.items():
         if text not in found and seen is not None:
             found[text] = _written(tokens[seen], text)

@@ -8,6 +8,8 @@ of values that make it do as much as in the original, and the driver's job. Modu
 - `sampling`, `fresh`: values from rows, and values that no row has yet
 - `calibration`: which of them make a statement do as much as the original's
 - `links`, `scripts`: a transaction as a script of the driver's
+
+While the load runs it is the time of the capture: see `clock.py` beside this package.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from pgdrag.model.load import LoadProfile
 
 # Raised when the same twin gets another load: datasets that were prepared before are made again.
-LOAD_VERSION = 1
+LOAD_VERSION = 2
 
 __all__ = ["LOAD_VERSION", "driving_load", "job", "prepare_load", "transactions"]
 
@@ -73,9 +75,9 @@ def driving_load(
     Raises:
         DriverError: it has not seen it, or the database cannot be reached.
     """
-    from pgdrag.data_twin.load.preparing import kept_job
+    from pgdrag.data_twin.load.preparing import begin_load
 
-    found = kept_job(target)
+    found = begin_load(target, twin.now)
     found["variables"] = {"fresh": "-1", "clients": str(load.connections)}
     with driver.driving(target, found, load, seed=seed, listen=listen) as driving:
         yield driving

@@ -27,10 +27,16 @@ _TRY_S = 4.0  # one execution
 _STRATUM_S = 0.3  # and then no more tries, if there were some
 _SOME = 6
 _CLOSE = 0.05
+_CERTAIN = 0.03  # standard error of what executions take on average, as a share of what they should
+_MOST_TRIES = 3000  # of a stratum
+_SIZES = (1, 10, 100, 1000, 10_000)
+_SIZE_ROUNDS = 3
+_PAGE_BYTES = 8192
 # A program seldom asks for what is not there: sooner for keys that have fewer rows.
 _COSTS = {"row": 0.0, "joined": 0.005, "absent": 2.0}
-# Few keys wait for each other's rows more than the original's did: they have to be worth it, by a quarter of the blocks.
-_BAND_COST = 1.0
+# Few keys that are changed wait for each other's rows more than the original's did, and few that are read are cached.
+_BAND_COST = 0.2
+_CHANGED_BAND_COST = 1.0
 
 Values = Sequence[str | None]
 
@@ -54,12 +60,12 @@ class Stratum:
         mode: "row": by lot; "joined": by lot, of those that other tables have rows for; "absent": keys that no row has;
             "1" … : keys of that band, the first having the most rows.
         level: of ranges, lists and prefixes.
-        limits: values of parameters that limit rows.
+        given: values of parameters that no row tells: those that limit rows, and sizes of what is written.
     """
 
     mode: str
     level: int
-    limits: tuple[tuple[int, str], ...] = ()
+    given: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -101,24 +107,92 @@ class Bench:
         self._text, self._types = (
             (probe, [cast_type(x) for x in one.types]) if probe else (one.text, [])
         )
+        self._executed: dict[Stratum, list[tuple[Values, Work]]] = {}
         self.problem = ""
 
     def calibrated(self) -> Calibrated:
         """Try strata until shares of them do what the original's calls did, or nothing more is to be tried."""
-        one, start = self._one, time.monotonic()
+        one, end_s = self._one, time.monotonic() + self._most_s
         if not one.types or (one.change.kind == "insert" and not one.change.has_conflict):
             [base, *_] = next(self._batches({}))
+            base = replace(base, given=(*base.given, *self._sizes(base)))
             return self._ended(
                 {base: self._tried(base, TRIES if one.change.kind == "select" else CHANGES)}
             )
         found: dict[Stratum, Work | None] = {}
         for batch in self._batches(found):
             for stratum in batch:
-                if stratum not in found and time.monotonic() - start < self._most_s:
+                if stratum not in found and time.monotonic() < end_s:
                     found[stratum] = self._tried(stratum, TRIES)
             if self._is_close(found):
                 break
-        return self._ended(found)
+        self._refine(found, end_s)
+        ended = self._ended(found)
+        sizes = self._sizes(ended.shares[0][0])
+        shares = tuple((replace(x, given=(*x.given, *sizes)), share) for x, share in ended.shares)
+        return replace(ended, shares=shares)
+
+    def _refine(self, found: dict[Stratum, Work | None], end_s: float) -> None:
+        """Try more of the strata that are used, until chance tells little of what they take on average."""
+        target = self._target()
+        kinds = ["rows", "blocks"] if self._weighs_blocks else ["rows"]
+        while time.monotonic() < end_s:
+            known = {x: work for x, work in found.items() if work is not None}
+            if not known:
+                return
+            unsure: dict[Stratum, float] = {}
+            shares = self._shares(known)
+            for kind in kinds:
+                errors = {
+                    x: share**2 * _squared_error([getattr(w, kind) for w in self._executed[x]])
+                    for x, share in shares.items()
+                }
+                if math.sqrt(sum(errors.values())) > _CERTAIN * max(getattr(target, kind), 0.5):
+                    unsure |= {max(errors, key=errors.__getitem__): 0.0}
+            unsure = {x: 0.0 for x in unsure if len(self._executed[x]) < _MOST_TRIES}
+            before = sum(len(self._executed[x]) for x in unsure)
+            for stratum in unsure:
+                found[stratum] = self._tried(stratum, len(self._executed[stratum]))
+            if sum(len(self._executed[x]) for x in unsure) == before:
+                return  # there are no more candidates
+
+    def _sizes(self, stratum: Stratum) -> tuple[tuple[int, str], ...]:
+        """Return sizes of what is written with which calls write as much WAL as the original's: `repeat($1, $2)`."""
+        sizes, target = self._drawn.sizes, _own_wal(self._target())
+        if not sizes or not target:
+            return ()
+
+        def written(size: int) -> float | None:
+            tried = replace(stratum, given=(*stratum.given, *((n, str(size)) for n in sizes)))
+            with prepared(self._connection, self._one.text):
+                works = [
+                    work
+                    for values in self.values(tried, CHANGES)
+                    if (work := self._execute(values)) is not None
+                ]
+            return _own_wal(average(works)) if works else None
+
+        known: dict[int, float] = {}
+        for size in _SIZES:
+            wal = written(size)
+            if wal is None:
+                break
+            known[size] = wal
+            if wal > target:
+                break
+        for _ in range(_SIZE_ROUNDS):
+            low = max((x for x in known if known[x] <= target), default=0)
+            high = min((x for x in known if known[x] > target), default=0)
+            if not low or high - low < 2:
+                break
+            size = round(low + (target - known[low]) / (known[high] - known[low]) * (high - low))
+            size = min(max(size, low + 1), high - 1)
+            wal = written(size)
+            if wal is None:
+                break
+            known[size] = wal
+        best = min(known, key=lambda x: abs(known[x] - target), default=None)
+        return () if best is None else tuple((n, str(best)) for n in sizes)
 
     def _ended(self, found: Mapping[Stratum, Work | None]) -> Calibrated:
         known = {stratum: work for stratum, work in found.items() if work is not None}
@@ -195,26 +269,38 @@ class Bench:
         known = {x: work for x, work in tried.items() if x.mode != "absent" or there.get(x.level) != work.rows}  # fmt: skip
         if len(known) == 1 or not self._one.wanted.calls:
             return {next(iter(known)): 1.0}
+        band_cost = _BAND_COST if self._weighs_blocks else _CHANGED_BAND_COST
         shares = best_shares(
             [*known.values()], self._target(),
-            weighs_blocks=self._weighs_blocks, costs=[_COSTS.get(x.mode, _BAND_COST) for x in known],
+            weighs_blocks=self._weighs_blocks, costs=[_COSTS.get(x.mode, band_cost) for x in known],
         )  # fmt: skip
         return {x: share for x, share in zip(known, shares, strict=True) if share > 0.001}
 
     # --- trying ---
 
     def _tried(self, stratum: Stratum, tries: int) -> Work | None:
-        """Execute a statement with values of a stratum; None where none could be executed."""
-        works, start = [], time.monotonic()
+        """Execute a statement with further values of a stratum; None where none could be executed, ever."""
+        executed, start = self._executed.setdefault(stratum, []), time.monotonic()
         with prepared(self._connection, self._text, self._types):
-            for values in self.values(stratum, tries):
+            for values in self.values(stratum, tries, first=len(executed)):
                 work = self._execute(values)
                 if work is not None:
-                    works.append(work)
+                    executed.append((values, work))
                 took_s = time.monotonic() - start
-                if took_s > _TRY_S or (took_s > _STRATUM_S and len(works) >= _SOME):
+                if took_s > _TRY_S or (took_s > _STRATUM_S and len(executed) >= _SOME):
                     break
+        return self._average(stratum)
+
+    def _average(self, stratum: Stratum) -> Work | None:
+        works = [work for _, work in self._executed[stratum]]
         return average(works) if works else None
+
+    def balanced(self, calibrated: Calibrated) -> list[Values]:
+        """Return values that were tried, in an order of which `balanced` tells."""
+        tried = {x: self._executed.get(x, []) for x, _ in calibrated.shares}
+        most = min((len(tried[x]) / share for x, share in calibrated.shares), default=0.0)
+        chosen = [one for x, share in calibrated.shares for one in tried[x][: round(most * share)]]
+        return [values for values, _ in balanced(chosen, self._target())]
 
     def checked(self, rows: Sequence[Values]) -> Work | None:
         """Return what executions with these values take, on average; None where the first ones fail."""
@@ -226,9 +312,9 @@ class Bench:
                 works = [work for values in rows if (work := self._execute(values)) is not None]
         return average(works) if works else None
 
-    def values(self, stratum: Stratum, count: int) -> list[Values]:
-        """Return values for all parameters, in their order, of so many candidates."""
-        query = f"{self.selection(stratum)} ORDER BY n LIMIT {count}"
+    def values(self, stratum: Stratum, count: int, *, first: int = 0) -> list[Values]:
+        """Return values for all parameters, in their order, of so many candidates from one on."""
+        query = f"{self.selection(stratum)} ORDER BY n LIMIT {count} OFFSET {first}"
         return [self.with_fresh(row) for row in self._connection.execute(query.encode()).fetchall()]
 
     def with_fresh(self, row: Sequence[str | None]) -> Values:
@@ -242,11 +328,11 @@ class Bench:
     def selection(self, stratum: Stratum) -> str:
         """Return the query for a stratum's candidates, a column for each parameter, without an order."""
         drawn, one = self._drawn, self._one
-        limits = dict(stratum.limits)
+        given = dict(stratum.given)
         columns = []
         for number in one.parameters:
-            if number in limits:
-                columns.append(f"{_literal(limits[number])}::text")
+            if number in given:
+                columns.append(f"{_literal(given[number])}::text")
             elif number in drawn.levels:
                 columns.append(drawn.column(number, stratum.level, is_absent=stratum.mode == "absent"))  # fmt: skip
             else:
@@ -299,6 +385,41 @@ def work_of(plan: Mapping[str, Any]) -> Work:
         float(plan.get("Temp Read Blocks", 0) + plan.get("Temp Written Blocks", 0)),
         float(plan.get("WAL Bytes", 0)), float(plan.get("WAL FPI", 0)),
     )  # fmt: skip
+
+
+def balanced(executed: Sequence[tuple[Values, Work]], target: Work) -> list[tuple[Values, Work]]:
+    """Return executions in an order in which any number of the first ones do on average what they should.
+
+    For a statement of few calls, each of which may take much more than another: values by lot would miss by chance. What would
+    spoil the average is left out.
+    """
+    left, found, rows, blocks = list(executed), list[tuple[Values, Work]](), 0.0, 0.0
+
+    def error(work: Work) -> float:
+        count = len(found) + 1
+        of_rows = abs((rows + work.rows) / count - target.rows) / max(target.rows, 0.5)
+        return of_rows + abs((blocks + work.blocks) / count - target.blocks) / max(target.blocks, 1.0)  # fmt: skip
+
+    while left:
+        at = min(range(len(left)), key=lambda x: error(left[x][1]))
+        work = left[at][1]
+        if len(found) >= _SOME and error(work) > _CLOSE:
+            break
+        rows, blocks = rows + work.rows, blocks + work.blocks
+        found.append(left.pop(at))
+    return found
+
+
+def _own_wal(work: Work) -> float:
+    """Return bytes of WAL without pages that are logged whole since a checkpoint."""
+    return max(work.wal_bytes - _PAGE_BYTES * work.wal_images, 0.0)
+
+
+def _squared_error(values: Sequence[float]) -> float:
+    """Return the square of the standard error of their mean; of a few, one that differs is assumed."""
+    count = len(values)
+    mean_ = math.fsum(values) / count
+    return (math.fsum((x - mean_) ** 2 for x in values) + mean_**2 / count) / count**2
 
 
 def average(works: Sequence[Work]) -> Work:

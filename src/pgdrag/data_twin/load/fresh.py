@@ -15,6 +15,7 @@ from pgdrag.twins.ddl import quoted
 _NUMBERS = {"smallint": 2**15 - 1, "integer": 2**31 - 1, "bigint": 2**63 - 1, "numeric": 2**63 - 1}
 _LENGTH = re.compile(r"character(?: varying)?\((\d+)\)")
 _ROOM = 1_000_000  # numbers that have to be left
+_LEAST_ROOM = 1_000  # where they are only one part of a key
 _MOST_DIGITS = 18  # of a number as a text
 
 
@@ -26,6 +27,7 @@ class Fresh:
         base: the first number.
         rows: how many rows an execution inserts.
         row: which of them it is of, from 0.
+        room: how many numbers there are, where another column of the key tells their rows apart; 0: enough for all.
     """
 
     parameter: int
@@ -33,15 +35,19 @@ class Fresh:
     base: int
     rows: int = 1
     row: int = 0
+    room: int = 0
 
     def value(self, serial: int) -> str:
         """Return the value of the execution of this number, for a trial that is rolled back."""
-        number = self.base + serial * self.rows + self.row
+        place = serial * self.rows + self.row
+        number = self.base + (place % self.room if self.room else place)
         return str(number) if self.kind == "number" else f"{number:032x}"
 
     def setting(self, variable: str) -> str:
         """Return the script's line that makes a client's next number, each client having its own."""
-        return f"\\set {variable} {self.base} + (:fresh * :clients + :client_id) * {self.rows} + {self.row}\n"
+        place = f"(:fresh * :clients + :client_id) * {self.rows} + {self.row}"
+        place = f"({place}) % {self.room}" if self.room else place
+        return f"\\set {variable} {self.base} + {place}\n"
 
     def expression(self, variable: str) -> str:
         """Return what stands for the parameter in the statement."""
@@ -84,8 +90,11 @@ def _options(
         name = type_.partition("(")[0]
         if name in _NUMBERS:
             base = _largest(connection, table, column) + 1
-            if base + _ROOM < _NUMBERS[name]:
+            room = _NUMBERS[name] - base
+            if room > _ROOM:
                 usable.append((column, Fresh(parameter, "number", base, rows, row)))
+            elif len(key) > 1 and room > _LEAST_ROOM:
+                usable.append((column, Fresh(parameter, "number", base, rows, row, room)))
         elif name == "uuid":
             usable.append((column, Fresh(parameter, "uuid", 0, rows, row)))
         elif name in ("text", "character varying", "character"):

@@ -1,10 +1,12 @@
 """Which parameters of one transaction have the same value, where no log tells?
 
 Statements that look at the same table by the same columns mean the same row; what is inserted beside its parent belongs to it.
+What INSERT returned no log tells, so that this is guessed in any case.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -14,15 +16,48 @@ from pgdrag.data_twin.load.statements import Analysed
 from pgdrag.twins.model import Twin
 
 Column = tuple[str, str]  # a table and its column
+_VARIABLE = re.compile(r"\w+")  # what the driver's language takes for a name
 
 
 def linked(
     kind: TransactionType, statements: Mapping[int, Analysed], twin: Twin
 ) -> TransactionType:
-    """Return a transaction with its links guessed, unless a log told them."""
-    return (
-        kind if kind.knows_order else replace(kind, links=tuple(_guessed(kind, statements, twin)))
-    )
+    """Return a transaction with its links: those that a log told, else guessed ones."""
+    own = kind.links if kind.knows_order else tuple(_guessed(kind, statements, twin))
+    known = {(x.step, x.parameter) for x in kind.links}
+    returned = [x for x in _returned(kind, statements, twin) if (x.step, x.parameter) not in known]
+    instead = {(x.step, x.parameter) for x in returned}
+    links = (*(x for x in own if (x.step, x.parameter) not in instead), *returned)
+    return replace(kind, links=links)
+
+
+def _returned(
+    kind: TransactionType, statements: Mapping[int, Analysed], twin: Twin
+) -> Iterator[Link]:
+    """Yield parameters that are what an earlier INSERT returned, such as the number that the server gave the row."""
+    known: dict[Column, int] = {}
+    parents = _parents(twin)
+    for at, step in enumerate(kind.steps):
+        one = statements.get(step.statement)
+        if one is None:
+            continue
+        for column, parameter in {**_equalities(one), **_inserted(one)}.items():
+            source = next((x for x in (column, *parents.get(column, ())) if x in known), None)
+            if source is not None:
+                yield Link(at, parameter, known[source], 0, returned=source[1])
+        if step.share == 1:
+            known.update(dict.fromkeys(_given(one), at))
+
+
+def _given(one: Analysed) -> Iterator[Column]:
+    """Yield the columns that an INSERT returns and has no parameter for: the server makes their values."""
+    if one.table is None:
+        return
+    own = _inserted(one)
+    for name in one.table.columns if "*" in one.change.returned else one.change.returned:
+        column = (one.table.name, name)
+        if name in one.table.columns and _VARIABLE.fullmatch(name) and column not in own:
+            yield column
 
 
 def _guessed(
@@ -48,10 +83,19 @@ def _guessed(
             known = {**seen, **inserted}
             source = next((known[x] for x in parents.get(column, ()) if x in known), None)
             # As the statement before it means the same row: its key has the same name here.
-            source = source or next((seen[x] for x in seen if x[1] == column[1] and x[1] != "id"), None)  # fmt: skip
+            source = source or next((seen[x] for x in seen if _has_that_name(x, column, parents)), None)  # fmt: skip
             if source is not None:
                 yield Link(at, parameter, *source)
+                if column in equal and equal[column] != parameter and seen.get(column, (at,))[0] == at:  # fmt: skip
+                    yield Link(at, equal[column], *source)
             inserted[column] = (at, parameter)
+
+
+def _has_that_name(one: Column, column: Column, parents: Mapping[Column, list[Column]]) -> bool:
+    """Whether an earlier column may be the same by its name; what has to be in another table must be there, too."""
+    wanted = set(parents.get(column, ()))
+    is_there = not wanted or bool(wanted & set(parents.get(one, ())))
+    return one[1] == column[1] != "id" and is_there
 
 
 def _equalities(one: Analysed) -> dict[Column, int]:

@@ -59,6 +59,7 @@ class Link:
     """That a step's parameter is equal to an earlier one's, or more by one of `differences`.
 
     Attributes:
+        returned: the column of the earlier step's result that it is equal to, instead of a parameter.
         is_of_round: the loop's round before, and not the same one or an earlier statement.
     """
 
@@ -68,6 +69,7 @@ class Link:
     from_parameter: int
     is_of_round: bool = False
     differences: tuple[int, ...] = ()
+    returned: str = ""
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,9 @@ def _guessed_types(twin: Twin, sent: Mapping[int, Statement]) -> Iterator[Transa
             types[place] = _with_loop(types[place], _in_order(group, sent, twin), count)
     for number in {step.statement for one in types for step in one.steps}:
         del left[number]
-    if blocks > _ALIKE * begins and left:
+    # As many statements as transactions are left: each is one.
+    is_single = not _begins(twin) and sum(left.values()) <= blocks * (1 + _ALIKE)
+    if blocks > _ALIKE * begins and left and not is_single:
         types += _mixed_block(twin, sent, left, blocks)
     yield from types
     for number, calls in left.items():
@@ -239,10 +243,14 @@ def _blocks(twin: Twin, sent: Mapping[int, Statement]) -> float:
 
     The server does not count one that is prepared: then all transactions had one, if there are fewer of them than statements.
     """
-    begins = sum(x.calls for x in twin.workload.statements if x.is_toplevel and _BEGINS.match(x.text))  # fmt: skip
+    begins = _begins(twin)
     transactions = _transactions(twin)
     calls = sum(x.calls for x in sent.values())
     return float(begins or (transactions if calls > (1 + 2 * _ALIKE) * transactions else 0))
+
+
+def _begins(twin: Twin) -> int:
+    return sum(x.calls for x in twin.workload.statements if x.is_toplevel and _BEGINS.match(x.text))
 
 
 def _transactions(twin: Twin) -> int:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
 
-from pgdrag.data_twin.load.calibration import Bench, Calibrated, Work, wanted
+from pgdrag.data_twin import clock
+from pgdrag.data_twin.load.calibration import Bench, Calibrated, Values, Work, wanted
 from pgdrag.data_twin.load.fresh import Fresh, fresh_options
 from pgdrag.data_twin.load.job import NOTHING, job, job_of
 from pgdrag.data_twin.load.links import linked
@@ -34,6 +35,7 @@ _QUERY_S = 40
 # Trying one statement takes so long at most, and more by its share of the load's time; all of them together.
 _LEAST_S, _SHARED_S, _ALL_S = 4.0, 60.0, 900.0
 _CHECKS = 60
+_FEW_CALLS = 1000  # in the window: of so few the mean depends on which values come
 _CANDIDATES = "pgdrag_twin.candidate"
 _CLOSE = 0.1
 _TELLING = 0.005  # share of the load that a statement has to have to be told about
@@ -82,6 +84,7 @@ def prepare(
     connection.execute(f"SET statement_timeout = {_QUERY_S * 1000}".encode())
     for sql in _BEGIN:
         connection.execute(sql)
+    clock.stop_clock(connection, twin.now)
     _name_schemas(connection, twin)
     notes = [*mix.left_out]
     known: dict[int, Analysed] = {}
@@ -118,7 +121,7 @@ def prepare(
 def _name_schemas(connection: psycopg.Connection[Any], twin: Twin) -> None:
     """Let statements find all tables: where the original's sessions looked, the file does not tell."""
     schemas = dict.fromkeys(["public", *twin.schema.schemas, *(x.schema for x in twin.source.extensions)])  # fmt: skip
-    path = ", ".join(quoted(x) for x in schemas if x != "pg_catalog")
+    path = ", ".join((clock.PATH, *(quoted(x) for x in schemas if x != "pg_catalog")))
     database = quoted(connection.info.dbname)
     connection.execute(
         f"ALTER ROLE CURRENT_USER IN DATABASE {database} SET search_path = {path}".encode()
@@ -148,14 +151,24 @@ def _prepared(
     bench = Bench(connection, one, drawn, _first(keys), _CANDIDATES, most_s=most_s)
     calibrated = bench.calibrated()
     pool, work = f"s{one.number}" if one.types else "", calibrated.work
+    # What is deleted once is gone.
+    is_in_turn = one.change.kind == "delete"
     if pool:
-        _fill(connection, f"pgdrag_twin.pool_{pool}", one, bench, calibrated, most=most)
+        rows: list[Values] = []
+        if one.change.kind == "select" and one.wanted.calls < _FEW_CALLS:
+            rows = bench.balanced(calibrated)
+        if rows:
+            _fill_with(connection, f"pgdrag_twin.pool_{pool}", one, rows)
+            is_in_turn = True
+        else:
+            _fill(connection, f"pgdrag_twin.pool_{pool}", one, bench, calibrated, most=most)
         columns = ", ".join(f"p{n}" for n in one.parameters)
         query = f"SELECT {columns} FROM pgdrag_twin.pool_{pool} ORDER BY n LIMIT {_CHECKS}"
         rows = connection.execute(query.encode()).fetchall()
         work = bench.checked([bench.with_fresh(row) for row in rows]) or work
     why = bench.problem if work is None else ""
-    return _Prepared(Sendable(one.text, one.types, pool, keys), work, problem or why)
+    sendable = Sendable(one.text, one.types, pool, keys, is_in_turn)
+    return _Prepared(sendable, work, problem or why)
 
 
 def _first(keys: Sequence[Sequence[Fresh]]) -> list[Fresh]:
@@ -212,6 +225,21 @@ def _fill(
         f"CREATE TABLE {table} AS WITH {', '.join(parts)} SELECT row_number() OVER (ORDER BY {order}) AS n, {names} "
         f"FROM ({' UNION ALL '.join(taken)}) AS t".encode()
     )
+
+
+def _fill_with(
+    connection: psycopg.Connection[Any], table: str, one: Analysed, rows: Sequence[Values]
+) -> None:
+    """Make a statement's pool of these rows, in their order."""
+    names = ", ".join(f"p{n} text" for n in one.parameters)
+    connection.execute(f"DROP TABLE IF EXISTS {table}".encode())
+    connection.execute(f"CREATE TABLE {table} (n int8, {names})".encode())
+    places = ", ".join(["%s"] * (len(one.parameters) + 1))
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            f"INSERT INTO {table} VALUES ({places})".encode(),
+            [(n, *values[: len(one.parameters)]) for n, values in enumerate(rows, start=1)],
+        )
 
 
 def _keep(connection: psycopg.Connection[Any], one: Analysed, ready: _Prepared) -> None:
@@ -271,14 +299,14 @@ def _keep_job(
             used[pool] = {
                 "query": f"SELECT {', '.join(names)} FROM pgdrag_twin.pool_{pool} ORDER BY n",
                 "variables": names,
-                "order": "in_turn" if one.change.kind == "delete" else "random",
+                "order": "in_turn" if sendable[one.number].is_in_turn else "random",
             }
     sent = job_of(twin, scripts, used) if any(x["weight"] for x in scripts) else job(twin)
     connection.execute("INSERT INTO pgdrag_twin.job VALUES (%s::jsonb)", (json.dumps(sent),))
 
 
-def kept_job(target: Target) -> dict[str, object]:
-    """Return the job that a database keeps.
+def begin_load(target: Target, moment: str) -> dict[str, object]:
+    """Return the job that a database keeps, and let its clock go on from a moment.
 
     Raises:
         DriverError: it has none, or cannot be reached.
@@ -286,9 +314,10 @@ def kept_job(target: Target) -> dict[str, object]:
     try:
         with psycopg.connect(
             host=target.host, port=target.port, user=target.user, dbname=target.database,
-            password=target.password, application_name="pgdrag twin",
+            password=target.password, application_name="pgdrag twin", autocommit=True,
         ) as connection:  # fmt: skip
             row = connection.execute("SELECT job FROM pgdrag_twin.job").fetchone()
+            clock.start_clock(connection, moment)
     except psycopg.Error as error:
         raise DriverError(f"could not read the twin's load: {error.diag.message_primary or str(error).strip()}") from error  # fmt: skip
     if row is None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from pgdrag.data_twin.load.conditions import Comparison, columns_of, parameters_of
 from pgdrag.data_twin.load.statements import Analysed, Root
+from pgdrag.data_twin.load.texts import SUM
 from pgdrag.twins.ddl import quoted
 
 BASE_ROWS = 250_000  # of a larger table a sample is looked at
@@ -27,8 +28,10 @@ _NOW = re.compile(
     re.IGNORECASE,
 )
 _KEYS = ("->", "->>", "#>", "#>>", "?", "?|", "?&")
+_PLAIN_QUERY = re.compile(r"\b(?:plainto|phraseto|websearch_to)_tsquery\b")
 _PREFIXES = (64, 12, 8, 6, 5, 4, 3, 2, 1)
 _ROW = "pgdrag_row"
+_TARGET = '"pgdrag_target"'  # a row of the changed table, where candidates are rows of another one
 # What functions want to be told.
 _WORDS = (
     (r"\bdate_trunc\s*\(\s*", "month"),
@@ -38,6 +41,7 @@ _WORDS = (
 )
 _AGGREGATES = re.compile(r"\b(?:sum|count|avg|min|max|array_agg|string_agg|bool_or|bool_and)\(")
 _NUMERIC = frozenset(["smallint", "integer", "bigint", "numeric", "real", "double precision"])
+_LONG = frozenset(["text", "character varying", "bytea", "json", "jsonb"])
 _MAGNITUDES = ("0", "1", "10", "100", "1000", "10000", "100000", "1000000", "10000000")
 
 
@@ -54,6 +58,7 @@ class Sampled:
         is_unique: a key of the table is compared: at most one row has it.
         likely: levels, those first that should give as many rows as the original's calls had.
         free: values of parameters that no row tells, by number; None is NULL.
+        sizes: parameters that say how long something is that is written: `repeat($1, $2)`.
     """
 
     query: str
@@ -64,6 +69,7 @@ class Sampled:
     has_joins: bool = False
     likely: tuple[int, ...] = (0,)
     free: Mapping[int, str | None] = field(default_factory=dict)
+    sizes: tuple[int, ...] = ()
 
     def column(self, parameter: int, level: int, *, is_absent: bool) -> str:
         """Return the column that has a parameter's values at a level."""
@@ -134,8 +140,9 @@ class _Maker:
                 values[number] = self._assigned(number, main)
             elif self._is_magnitude(number):
                 values[number] = [f"'{x}'" for x in _MAGNITUDES]
+        sizes = tuple(n for n in self.assigned if self._is_size(n))
         if not values:
-            return Sampled("", {}, free=free)
+            return Sampled("", {}, free=free, sizes=sizes)
         # Of ranges the values that they begin at: one that many rows have must not be drawn as often as it is there.
         keys = self._keys(main) or self._range_columns(main)
         absent = {n: a for n in self._equalities(main) if (a := self._absent(n)) is not None}
@@ -164,7 +171,7 @@ class _Maker:
         rest = {n: value for n, value in free.items() if n not in values}
         return Sampled(
             query, {n: len(x) for n, x in values.items()}, max(map(len, values.values())), frozenset(absent),
-            is_unique or not keys, bool(joins), self._likely(main, max(map(len, values.values()))), rest,
+            is_unique or not keys, bool(joins), self._likely(main, max(map(len, values.values()))), rest, sizes,
         )  # fmt: skip
 
     def _range_columns(self, main: str) -> list[str]:
@@ -233,6 +240,8 @@ class _Maker:
         wanted = {quoted(x.alias) for x in self.compared.values()} - {main}
         path, joined = self._path(main, wanted), [main]
         text = ""
+        if one.table is not None and self.assigned and not self._is_changed(main):
+            text += self._beside(quoted(one.table.schema, one.table.name), _TARGET, main)
         for alias in [*path, *sorted(wanted - set(path))]:
             root = next(r for a, r in one.roots.items() if quoted(a) == alias)
             table = quoted(root.schema, root.name)
@@ -240,11 +249,16 @@ class _Maker:
             if on:
                 text += f" LEFT JOIN LATERAL (SELECT * FROM {table} AS {alias} WHERE {' AND '.join(on)} LIMIT 1) AS {alias} ON true"
             else:
-                some = f"(SELECT * FROM {table} LIMIT 10000)"
-                count = f"(SELECT greatest(count(*), 1) FROM {some} AS c)"
-                text += f" LEFT JOIN (SELECT *, row_number() OVER () AS {_ROW} FROM {some} AS s) AS {alias} ON {alias}.{_ROW} = 1 + {main}.{_ROW} % {count}"  # fmt: skip
+                text += self._beside(table, alias, main)
             joined.append(alias)
         return text
+
+    @staticmethod
+    def _beside(table: str, alias: str, main: str) -> str:
+        """Return a join that has any row of another table for each one of the first."""
+        some = f"(SELECT * FROM {table} LIMIT 10000)"
+        count = f"(SELECT greatest(count(*), 1) FROM {some} AS c)"
+        return f" LEFT JOIN (SELECT *, row_number() OVER () AS {_ROW} FROM {some} AS s) AS {alias} ON {alias}.{_ROW} = 1 + {main}.{_ROW} % {count}"
 
     def _path(self, main: str, wanted: set[str]) -> list[str]:
         """Return the tables that lead from the first one to those wanted, by what is equal."""
@@ -284,11 +298,11 @@ class _Maker:
         if x.operator in _KEYS:
             return [self._key(type_, columns, main)]
         if x.operator == "@@":
-            return [self._word(number, x, columns, main)]
+            return self._words(number, x, columns, main)
         if x.operator in ("@>", "&&"):
             if type_ == "jsonb":
-                return [self._fields(columns, main, count) for count in (1, 2, 3, 100)]
-            return [self._part(x, type_, columns, main)]
+                return self._documents(columns, main)
+            return self._parts(x, type_, columns, main)
         return [columns]
 
     def _resolved(self, expression: str) -> str:
@@ -312,6 +326,8 @@ class _Maker:
         if now := _NOW.fullmatch(x.value):
             return f"{now[1]} - ({wanted})"
         others = [n for n in parameters_of(x.value) if n != number]
+        if others and SUM.fullmatch(re.sub(r"[()]", "", x.value)):  # `$1 - $2`
+            return wanted if number < min(others) else "'0'"
         intervals = [n for n in others if self.one.types[n - 1] == "interval"]
         if self.one.types[number - 1] == "interval" and others:
             return "interval '1 day'"
@@ -378,12 +394,38 @@ class _Maker:
         )
         return f"ARRAY[{key}]" if type_.endswith("[]") else key
 
-    def _word(self, number: int, x: Comparison, columns: str, main: str) -> str:
+    def _words(self, number: int, x: Comparison, columns: str, main: str) -> list[str]:
+        """Return queries for texts: one word, several of one row, which it surely has, and several of different rows."""
         several = parameters_of(x.value)
         if len(several) > 1 and number == several[0]:
-            return "'simple'"
+            return ["'simple'"]
         words = f"pg_catalog.tsvector_to_array({columns})"
-        return f"({words})[1 + {main}.{_ROW} % greatest(cardinality({words}), 1)]"
+        sign = " " if _PLAIN_QUERY.search(x.value) else " & "
+
+        def word(place: int) -> str:
+            return f"({words})[1 + ({main}.{_ROW} + {place} * cardinality({words}) / 3) % greatest(cardinality({words}), 1)]"
+
+        def other(ahead: int) -> str:
+            return f"lead({word(0)}, {ahead}) OVER (ORDER BY {main}.{_ROW})"
+
+        choices = (
+            [word(0)],
+            [word(0), word(1)],
+            [word(0), other(1)],
+            [word(0), word(1), word(2)],
+            [word(0), other(1), other(2)],
+        )
+        return [f"pg_catalog.concat_ws('{sign}', {', '.join(one)})" for one in choices]
+
+    def _documents(self, columns: str, main: str) -> list[str]:
+        """Return documents of fields of one row, which it surely has, and of fields of two."""
+        one = self._fields(columns, main, 1)
+        found = [one, *(self._fields(columns, main, count) for count in (2, 3, 100))]
+        keys = f"ARRAY(SELECT pg_catalog.jsonb_object_keys({one}))"
+        for count in (1, 2):
+            other = f"lead({self._fields(columns, main, count)}) OVER (ORDER BY {main}.{_ROW})"
+            found.append(f"coalesce({one} || ({other} - {keys}), {one})")
+        return found
 
     def _fields(self, columns: str, main: str, count: int) -> str:
         """Return a document with so many of another's fields."""
@@ -393,25 +435,33 @@ class _Maker:
             f"ORDER BY pg_catalog.md5(key || {main}.{_ROW}) LIMIT {count}) AS f)"
         )
 
-    def _part(self, x: Comparison, type_: str, columns: str, main: str) -> str:
-        """Return one that an array contains, or a moment of a range."""
+    def _parts(self, x: Comparison, type_: str, columns: str, main: str) -> list[str]:
+        """Return ones that an array contains, or moments of a range."""
         if type_.endswith("[]") or "ARRAY[" in x.value:
-            element = f"({columns})[1 + {main}.{_ROW} % greatest(cardinality({columns}), 1)]"
-            return f"ARRAY[{element}]" if type_.endswith("[]") else element
+            place = parameters_of(x.value).index(x.parameter)
+            element = (
+                f"({columns})[1 + ({main}.{_ROW} + {place}) % greatest(cardinality({columns}), 1)]"
+            )
+            if not type_.endswith("[]"):
+                return [element]
+            more = f"({columns})[1 + ({main}.{_ROW} + 1) % greatest(cardinality({columns}), 1)]"
+            return [f"ARRAY[{element}]", f"ARRAY[{element}, {more}]", columns]
         if type_.endswith("range") or type_ in ("point", "box", "inet"):
-            return columns
-        return f"lower({columns})"
+            return [columns]
+        return [f"lower({columns})"]
 
     def _assigned(self, number: int, main: str) -> list[str]:
         """Return what is written: to a new row what an old one has, to an old one what another has."""
         x, column = self.assigned[number], self._column(number)
         assert column is not None, "the caller has looked"
-        if not x.is_plain:
+        if x.is_more:
+            return ["'0'"]
+        if not (x.is_plain or x.is_first):
             value = free_value(self.one, number, self.now)
             return [f"'{value}'" if value is not None else "NULL"]
-        own = f"{main}.{quoted(column)}"
+        own = f"{main if self._is_changed(main) else _TARGET}.{quoted(column)}"
         ahead = x.row + (0 if x.is_inserted else 1)
-        if not ahead:
+        if not ahead or not self._is_changed(main):
             return [own]
         return [f"coalesce(lead({own}, {ahead}) OVER (ORDER BY {main}.{_ROW}), {own})"]
 
@@ -424,14 +474,31 @@ class _Maker:
             return x.column if x.column in table.columns else None
         return table.columns[x.place] if x.is_inserted and x.place < len(table.columns) else None
 
+    def _is_size(self, number: int) -> bool:
+        """Whether a parameter is a number from which something longer is computed for a column that is no number."""
+        table, column = self.one.table, self._column(number)
+        if table is None or column is None or self.assigned[number].is_plain:
+            return False
+        name = table.types[column].partition("(")[0]
+        is_long = name in _LONG or name.endswith("[]")
+        return is_long and self.one.types[number - 1] in _NUMERIC
+
+    def _is_changed(self, main: str) -> bool:
+        """Whether candidates are rows of the table that the statement changes."""
+        table = self.one.table
+        root = next((r for a, r in self.one.roots.items() if quoted(a) == main), None)
+        return table is None or root is None or root.name == table.name
+
     # --- keys ---
 
     def _equalities(self, main: str) -> list[int]:
         return [n for n, x in self.compared.items() if x.operator == "=" and quoted(x.alias) == main]  # fmt: skip
 
     def _keys(self, main: str) -> list[str]:
-        """Return the expressions of the first table that parameters are equal to."""
-        return list(dict.fromkeys(self._resolved(self.compared[n].columns) for n in self._equalities(main)))  # fmt: skip
+        """Return the expressions of the first table that parameters are equal to, or that are parts of what it has."""
+        equal = [self._resolved(self.compared[n].columns) for n in self._equalities(main)]
+        parts = [self._compared(n, main)[0] for n, x in self.compared.items() if x.operator in ("@@", "@>", "&&") and quoted(x.alias) == main]  # fmt: skip
+        return list(dict.fromkeys(x for x in (*equal, *parts) if x != "'simple'"))
 
     def _is_unique(self, main: str) -> bool:
         columns = {c for n in self._equalities(main) for _, c in columns_of(self.compared[n].columns)}  # fmt: skip

@@ -28,12 +28,14 @@ class Sendable:
         types: of its parameters.
         pool: its pool's name; "" where it has no parameter.
         keys: for each unique key of what it inserts, which parameters can be fresh.
+        is_in_turn: its pool's rows are taken one after the other, and not by lot.
     """
 
     text: str
     types: Sequence[str]
     pool: str
     keys: Sequence[Sequence[Fresh]] = ()
+    is_in_turn: bool = False
 
 
 @dataclass
@@ -61,7 +63,7 @@ class _Writer:
         self._links = {(x.step, x.parameter): x for x in kind.links}
         self._script = ScriptText()
         # The variable of each step's parameter, in its latest round; of those that are fresh, the step.
-        self._variables: dict[tuple[int, int], str] = {}
+        self._variables: dict[tuple[int, int | str], str] = {}
         self._fresh: dict[str, int] = {}
 
     def written(self) -> ScriptText:
@@ -128,14 +130,15 @@ class _Writer:
             if fresh.kind == "number":
                 self._fresh[name] = at
         self._variables |= {(at, n): name for n, name in names.items()}
-        self._add(*lines, f"{with_variables(one.text, expressions, one.types)};\n")
+        end = self._result(at, prefix)
+        self._add(*lines, f"{with_variables(one.text, expressions, one.types)}{end}\n")
         if is_drawn:
             self._add("\\endif\n")
 
     def _linked(self, at: int, parameter: int, own: str, lines: list[str]) -> str:
         """Return the variable of a parameter: its own, or that of an earlier one."""
         link = self._links.get((at, parameter))
-        other = self._variables.get((link.from_step, link.from_parameter)) if link else None
+        other = self._variables.get((link.from_step, link.returned or link.from_parameter)) if link else None  # fmt: skip
         if link is None or other is None:
             return own
         if not link.differences:
@@ -143,6 +146,14 @@ class _Writer:
         name = f"{own}d"
         lines += [*_difference(name, other, link)]
         return name
+
+    def _result(self, at: int, prefix: str) -> str:
+        """Return a statement's end, which keeps what it returns where a later one is sent that."""
+        returned = {x.returned for x in self._kind.links if x.returned and x.from_step == at}
+        for column in returned:
+            name = self._variables[at, column] = f"{prefix}r_{column}"
+            self._fresh[name] = at
+        return f" \\gset {prefix}r_" if returned else ";"
 
     def _is_fresh(self, at: int, variable: str) -> bool:
         """Whether a variable is new in each execution of a step, and not the same in all rounds of its loop."""

@@ -12,10 +12,12 @@ import psycopg
 from pgdrag.data_twin.load.conditions import Conditions, conditions
 from pgdrag.data_twin.load.texts import Change, change_of, limits, sendable
 from pgdrag.twins.ddl import quoted
-from pgdrag.twins.mending import GENERIC_SINCE, explaining
+from pgdrag.twins.mending import GENERIC_SINCE, explaining, typed_texts
 from pgdrag.twins.model import Statement, Twin
 
 NAME = "pgdrag_statement"
+# No function or operator takes parameters without a type, or several do.
+_UNTYPED = frozenset(["42883", "42725", "42P18", "42804"])
 
 _TYPES: LiteralString = """
 SELECT coalesce(array_agg(pg_catalog.format_type(t, NULL) ORDER BY at), '{}')
@@ -122,14 +124,21 @@ def analysed(
     Raises:
         psycopg.OperationalError: the server is gone.
     """
-    text = sendable(statement.text)
-    try:
-        with prepared(connection, text) as types:
-            plan = _plan(connection, text, len(types))
-    except psycopg.Error as error:
-        if connection.closed:
-            raise
-        return error.diag.message_primary or type(error).__name__
+    first = sendable(statement.text)
+    said = ""
+    for text in (first, *typed_texts(first)):
+        try:
+            with prepared(connection, text) as types:
+                plan = _plan(connection, text, len(types))
+            break
+        except psycopg.Error as error:
+            if connection.closed:
+                raise
+            said = said or error.diag.message_primary or type(error).__name__
+            if error.sqlstate not in _UNTYPED:
+                return said
+    else:
+        return said
     change = change_of(text)
     found = conditions(plan)
     table = _table(connection, quoted(*change.table)) if change.table else None

@@ -13,22 +13,29 @@ from typing import Literal
 from pgdrag.data_twin.load.conditions import Item, items_of, parameters_of
 from pgdrag.literals import sql_tokens
 from pgdrag.twins.masking import CUT_LIST
-from pgdrag.twins.mending import limiting, mended_text
+from pgdrag.twins.mending import limiting, mended_text, with_calls_of_now
 
 Kind = Literal["select", "insert", "update", "delete", "other"]
 
 _CUT = re.escape(CUT_LIST)
 _CUT_IN = re.compile(rf"\b(NOT\s+)?IN\s*\(\s*(\$\d+)\s*{_CUT}\s*\)", re.IGNORECASE)
 _CUT_ARRAY = re.compile(rf"\bARRAY\s*\[\s*(\$\d+)\s*{_CUT}\s*\]", re.IGNORECASE)
+_SELECTION_ENDS = frozenset(
+    {"from", "where", "group", "order", "limit", "on", "returning", "union"}
+)
+SUM = re.compile(r"(?:\$\d+(?:::[\w ]+)?\s*[-+]\s*)+\$\d+(?:::[\w ]+)?")
 _SETS_END = frozenset({"where", "from", "returning"})
 
 
 def sendable(text: str) -> str:
-    """Return a statement of pg_stat_statements as a client can send it: a list that was cut short is one array."""
+    """Return a statement of pg_stat_statements as a client can send it.
+
+    A list that was cut short is one array, and the present moment comes from a function: see `clock.py`.
+    """
     text = text.strip().rstrip(";")
     text = _CUT_IN.sub(lambda x: f"<> ALL ({x[2]})" if x[1] else f"= ANY ({x[2]})", text)
     text = _CUT_ARRAY.sub(lambda x: x[1], text)
-    return mended_text(text) or text
+    return with_calls_of_now(mended_text(text) or text)
 
 
 def refusal(text: str) -> str:
@@ -56,6 +63,8 @@ class Assignment:
         parameter: in the value.
         column: its name; "" with its `place`, from 0, where the statement names no columns.
         is_plain: the value is the parameter, and not computed from it.
+        is_first: of a sum or difference of parameters: `$1 - $2`.
+        is_more: added in such a sum, or subtracted.
         row: of VALUES, from 0.
         is_inserted: by INSERT, not by its ON CONFLICT.
     """
@@ -66,6 +75,8 @@ class Assignment:
     place: int = 0
     row: int = 0
     is_inserted: bool = False
+    is_first: bool = False
+    is_more: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,6 +87,7 @@ class Change:
         table: as the text has it: ("shop", "orders") or ("orders",).
         inserted: columns that INSERT names; empty where it names none.
         has_conflict: ON CONFLICT.
+        returned: columns that an INSERT of one row surely returns; "*": all.
     """
 
     kind: Kind
@@ -83,6 +95,7 @@ class Change:
     assignments: tuple[Assignment, ...] = ()
     inserted: tuple[str, ...] = ()
     has_conflict: bool = False
+    returned: tuple[str, ...] = ()
 
 
 def change_of(text: str) -> Change:
@@ -145,10 +158,29 @@ def _insert(items: Sequence[Item], at: int, text: str) -> Change:
             row += 1
         elif item.text != ",":
             break
+    selected = next((i for i in range(at, len(items)) if items[i].word == "select"), None)
+    if values is None and selected is not None:
+        row = 2  # or any number
+        end = next(
+            (i for i in range(selected, len(items)) if items[i].word in _SELECTION_ENDS), len(items)
+        )
+        for place, cell in enumerate(_cells(items[selected + 1 : end])):
+            column = columns[place] if place < len(columns) else ""
+            found += _assignment(cell, text, column, place=place, is_inserted=True)
     conflict = next((i for i in range(at, len(items)) if items[i].word == "conflict"), None)
     if conflict is not None:
         found += _sets(items, conflict, text)
-    return Change("insert", table, tuple(found), tuple(columns), conflict is not None)
+    has_conflict = conflict is not None
+    is_one = row == 1 and not (has_conflict and any(x.word == "nothing" for x in items[conflict:]))
+    returned = tuple(_returned(items)) if is_one else ()
+    return Change("insert", table, tuple(found), tuple(columns), has_conflict, returned)
+
+
+def _returned(items: Sequence[Item]) -> Iterator[str]:
+    at = next((i for i, x in enumerate(items) if x.word == "returning"), len(items))
+    for cell in _cells(items[at + 1 :]):
+        if len(cell) == 1 and (cell[0].kind in ("word", "name") or cell[0].text == "*"):
+            yield cell[0].name
 
 
 def _sets(items: Sequence[Item], at: int, text: str) -> Iterator[Assignment]:
@@ -177,8 +209,13 @@ def _assignment(
         return
     value = text[cell[0].begin : cell[-1].end]
     is_plain = re.fullmatch(r"\(*\s*\$\d+\s*\)*\s*(::[\w \[\]\".()]+)?|(?i:cast)\s*\(\s*\$\d+\s+(?i:as)\s.*", value) is not None  # fmt: skip
+    first, *more = parameters_of(value) or [0]
+    is_sum = bool(more) and SUM.fullmatch(value) is not None
     for number in parameters_of(value):
-        yield Assignment(number, column, is_plain, place, row, is_inserted)
+        yield Assignment(
+            number, column, is_plain, place, row, is_inserted,
+            is_first=is_sum and number == first, is_more=is_sum and number != first,
+        )  # fmt: skip
 
 
 def _cells(items: Sequence[Item]) -> Iterator[list[Item]]:
