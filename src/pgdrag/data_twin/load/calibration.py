@@ -27,6 +27,8 @@ _TRY_S = 4.0  # one execution
 _STRATUM_S = 0.3  # and then no more tries, if there were some
 _SOME = 6
 _CLOSE = 0.05
+# What a share of the rows, or of the blocks, costs that is missing or too much.
+_ROWS_WEIGHT, _BLOCKS_WEIGHT = 100.0, 4.0
 _CERTAIN = 0.03  # standard error of what executions take on average, as a share of what they should
 _MOST_TRIES = 3000  # of a stratum
 _SIZES = (1, 10, 100, 1000, 10_000)
@@ -35,8 +37,7 @@ _PAGE_BYTES = 8192
 # A program seldom asks for what is not there: sooner for keys that have fewer rows.
 _COSTS = {"row": 0.0, "joined": 0.005, "absent": 2.0}
 # Few keys that are changed wait for each other's rows more than the original's did, and few that are read are cached.
-_BAND_COST = 0.2
-_CHANGED_BAND_COST = 1.0
+_BAND_COST, _CHANGED_BAND_COST = 0.2, 1.0
 
 Values = Sequence[str | None]
 
@@ -144,7 +145,8 @@ class Bench:
             shares = self._shares(known)
             for kind in kinds:
                 errors = {
-                    x: share**2 * _squared_error([getattr(w, kind) for w in self._executed[x]])
+                    x: share**2
+                    * _squared_error([getattr(work, kind) for _, work in self._executed[x]])
                     for x, share in shares.items()
                 }
                 if math.sqrt(sum(errors.values())) > _CERTAIN * max(getattr(target, kind), 0.5):
@@ -269,10 +271,9 @@ class Bench:
         known = {x: work for x, work in tried.items() if x.mode != "absent" or there.get(x.level) != work.rows}  # fmt: skip
         if len(known) == 1 or not self._one.wanted.calls:
             return {next(iter(known)): 1.0}
-        band_cost = _BAND_COST if self._weighs_blocks else _CHANGED_BAND_COST
         shares = best_shares(
             [*known.values()], self._target(),
-            weighs_blocks=self._weighs_blocks, costs=[_COSTS.get(x.mode, band_cost) for x in known],
+            weighs_blocks=self._weighs_blocks, costs=[_COSTS.get(x.mode, _BAND_COST if self._weighs_blocks else _CHANGED_BAND_COST) for x in known],
         )  # fmt: skip
         return {x: share for x, share in zip(known, shares, strict=True) if share > 0.001}
 
@@ -346,8 +347,7 @@ class Bench:
 
     def _execute(self, values: Values) -> Work | None:
         connection = self._connection
-        arguments = ", ".join(_literal(x) for x in values[: len(self._one.types)])
-        query = f"EXPLAIN (ANALYZE, BUFFERS, WAL, TIMING OFF, FORMAT JSON) EXECUTE {NAME}{f'({arguments})' if arguments else ''}"  # fmt: skip
+        query = f"EXPLAIN (ANALYZE, BUFFERS, WAL, TIMING OFF, FORMAT JSON) {executing(self._one, values)}"
         try:
             connection.execute(f"BEGIN; SET LOCAL statement_timeout = {round(_TRY_S * 1000)}".encode())  # fmt: skip
             row = connection.execute(query.encode()).fetchone()
@@ -361,6 +361,12 @@ class Bench:
         finally:
             if not connection.closed:
                 connection.execute(b"ROLLBACK")
+
+
+def executing(one: Analysed, values: Values) -> str:
+    """Return what executes a prepared statement with these values."""
+    arguments = ", ".join(_literal(x) for x in values[: len(one.types)])
+    return f"EXECUTE {NAME}{f'({arguments})' if arguments else ''}"
 
 
 def wanted(one: Analysed) -> Work:
@@ -442,13 +448,15 @@ def best_shares(
 ) -> list[float]:
     """Return shares, whose sum is 1, that come as near to the target as any do.
 
-    Rows count most, then blocks; of shares that are as near, those whose executions are each like the target, and not
+    Rows count more than blocks; of shares that are as near, those whose executions are each like the target, and not
     only on average, with the lower costs.
     """
     from scipy.optimize import linprog
 
     count = len(works)
-    kinds = [(100.0, "rows", 0.05)] + ([(4.0, "blocks", 1.0)] if weighs_blocks else [])
+    kinds = [(_ROWS_WEIGHT, "rows", 0.05)] + (
+        [(_BLOCKS_WEIGHT, "blocks", 1.0)] if weighs_blocks else []
+    )
     own = [
         cost + 0.05 * sum(abs(math.log((getattr(x, k) + 1) / (getattr(target, k) + 1))) for _, k, _ in kinds)
         for x, cost in zip(works, costs, strict=True)

@@ -22,6 +22,17 @@ CANDIDATES = 100_000
 BANDS = 8  # of keys, by how many rows have them
 MOST_LEVELS = 9
 _LONGEST_LIST = 1000
+_SHARES = (
+    0.0003,
+    0.001,
+    0.003,
+    0.01,
+    0.03,
+    0.1,
+    0.3,
+    0.6,
+    1.0,
+)  # of the rows of a table that is joined
 _RANGES = frozenset({"<", "<=", ">", ">="})
 _NOW = re.compile(
     r"\(*(now\(\)|CURRENT_TIMESTAMP|LOCALTIMESTAMP|CURRENT_DATE|(?:transaction|statement|clock)_timestamp\(\))(?:::[\w ]+)?\)* - \$\d+(?:::[\w ]+)?\)*",
@@ -343,6 +354,9 @@ class _Maker:
         has_both = any((self.compared[n].operator in (">", ">=")) != is_low for n in others)
         keys = self._keys(main)
         partition = f"PARTITION BY {', '.join(keys)} " if keys else ""
+        alias = quoted(self.compared[number].alias)
+        if not has_both and alias != main and _aliases(columns) == {alias}:
+            return self._range_of_joined(number, columns, is_low=is_low)
         if has_both:
             if is_low:
                 return [columns]
@@ -353,6 +367,18 @@ class _Maker:
         return [
             f"coalesce(nth_value({columns}, {max(k, 1)}) OVER ({partition}ORDER BY {columns} {order} {frame}), {end}({columns}) OVER ({partition.strip()}))"
             for k in self._spans(main)[0]
+        ]
+
+    def _range_of_joined(self, number: int, columns: str, *, is_low: bool) -> list[str]:
+        """Return a bound of a table that is joined at each level: beyond it are so many of all its rows."""
+        alias = self.compared[number].alias
+        root = self.one.roots[alias]
+        share = min(BASE_ROWS / max(root.rows, 1.0), 1.0)
+        sample = f" TABLESAMPLE BERNOULLI ({100 * share:.6f}) REPEATABLE ({self.seed % 1_000_000})" if share < 1 else ""  # fmt: skip
+        order = "DESC" if is_low else "ASC"
+        return [
+            f"(SELECT pg_catalog.percentile_disc({x}) WITHIN GROUP (ORDER BY {columns} {order}) FROM {quoted(root.schema, root.name)} AS {quoted(alias)}{sample})"
+            for x in _SHARES
         ]
 
     def _spans(self, main: str) -> tuple[list[int], float]:
