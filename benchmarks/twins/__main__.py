@@ -22,6 +22,7 @@ from pathlib import Path
 from benchmarks.twins.answers import BASE, ORIGINAL, TWIN, Answer, Answers, Tried, answers
 from benchmarks.twins.databases import BASE as BASE_SETTINGS
 from benchmarks.twins.databases import Configuration, Database, databases
+from pgdrag.capture.log.source import LogRequest
 from pgdrag.capture.original_values import original_values
 from pgdrag.driver.connection_string import reach
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, PgdragError, ServerDidNotStart
@@ -61,6 +62,7 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1.0, help="of the twins (default: 1)")
     parser.add_argument("--minutes", type=float, default=90.0, help="after which no trial begins (default: 90)")  # fmt: skip
     parser.add_argument("--side", choices=(ORIGINAL, TWIN), help="try one side alone (default: both, one after the other)")  # fmt: skip
+    parser.add_argument("--log", action="store_true", help="capture with the server's log, which tells the transactions; kept apart from captures without")  # fmt: skip
     parser.add_argument("--no-trials", action="store_true", help="capture, scan and check only")
     parser.add_argument("--fresh", action="store_true", help="forget what earlier runs captured and measured")  # fmt: skip
     asked = parser.parse_args()
@@ -68,7 +70,7 @@ def main() -> int:
     BUILD.mkdir(parents=True, exist_ok=True)
     if asked.fresh:
         for one in chosen:
-            for file in BUILD.glob(f"{one.name}.*"):
+            for file in BUILD.glob(f"{_stem(one, asked)}.*"):
                 file.unlink()
     scratch = Scratch.open()
     sweep(scratch)
@@ -80,7 +82,12 @@ def main() -> int:
         is_right &= contest.prepare()
         if not asked.no_trials:
             contest.run(end_s)
-    return _tell(chosen) if is_right else EXIT_FAILED_CHECK
+    return _tell(chosen, asked) if is_right else EXIT_FAILED_CHECK
+
+
+def _stem(database: Database, asked: argparse.Namespace) -> str:
+    """Return what the files of a database begin with."""
+    return f"{database.name}-logged" if asked.log else database.name
 
 
 class Contest:
@@ -88,12 +95,13 @@ class Contest:
 
     def __init__(self, database: Database, bench: Provision, asked: argparse.Namespace) -> None:
         self._database, self._bench, self._asked = database, bench, asked
-        self._twin_file = BUILD / f"{database.name}.twin"
-        self._trials_file = BUILD / f"{database.name}.trials.jsonl"
+        self._stem = _stem(database, asked)
+        self._twin_file = BUILD / f"{self._stem}.twin"
+        self._trials_file = BUILD / f"{self._stem}.trials.jsonl"
 
     def prepare(self) -> bool:
         """Capture, scan and check, unless that was done; tell whether the file is as promised."""
-        facts_file = BUILD / f"{self._database.name}.facts.json"
+        facts_file = BUILD / f"{self._stem}.facts.json"
         if not self._twin_file.exists():
             self._capture(facts_file)
         facts = json.loads(facts_file.read_text(encoding="utf-8"))
@@ -103,7 +111,7 @@ class Contest:
         return bool(facts["bytes"] < LARGEST_BYTES and not facts["leaks"])
 
     def _check(self) -> None:
-        check_file = BUILD / f"{self._database.name}.check.json"
+        check_file = BUILD / f"{self._stem}.check.json"
         if not check_file.exists():
             twin = read_twin(self._twin_file)
             found = check_twin(
@@ -119,7 +127,7 @@ class Contest:
 
     def run(self, end_s: float) -> None:
         """Run the trials that are missing, until the time is over."""
-        known = {(x.side, x.configuration, x.block) for x in trials(self._database.name)}
+        known = {(x.side, x.configuration, x.block) for x in trials(self._stem)}
         configurations = [
             Configuration(BASE, {}),
             *self._database.configurations[: self._asked.configurations],
@@ -183,7 +191,9 @@ class Contest:
         workload, window_s = self._database.workload, self._asked.window
         # Nothing may be analysed between capture and scan: of a column with all numbers up to 3,000 another sample has
         # some that are tokens by chance.
-        with self._server(workload, {"autovacuum": "off"}) as cluster:
+        logging = {"log_destination": "csvlog", "log_min_duration_statement": "0"} if self._asked.log else {}  # fmt: skip
+        with self._server(workload, {"autovacuum": "off", **logging}) as cluster:
+            log = LogRequest((cluster.log_directory,)) if self._asked.log else None
             with cluster.connect() as connection:
                 connection.execute("CREATE EXTENSION pg_stat_statements SCHEMA public")
                 connection.execute(f"CREATE ROLE {WATCHER} LOGIN".encode())
@@ -191,7 +201,7 @@ class Contest:
                 connection.execute("VACUUM ANALYZE")
             load = LoadProfile(self._database.sessions, 5.0, window_s + 120, window_s + 120)
             twin = captured_under_load(
-                workload, cluster, self._bench.driver, load, for_s=window_s, role=WATCHER, listen=_listen
+                workload, cluster, self._bench.driver, load, for_s=window_s, role=WATCHER, log=log, listen=_listen
             )  # fmt: skip
             content = twin_bytes(twin)
             found = scan(twin, original_values(reach(cluster.conninfo()), rows=1000))
@@ -218,9 +228,9 @@ def _listen(event: Event) -> None:
         print(f"  {event.name} …", file=sys.stderr)
 
 
-def _tell(chosen: Sequence[Database]) -> int:
+def _tell(chosen: Sequence[Database], asked: argparse.Namespace) -> int:
     harmless = [(x.name, y.name) for x in chosen for y in x.configurations if y.is_harmless]
-    found = answers([y for x in chosen for y in trials(x.name)], harmless)
+    found = answers([y for x in chosen for y in trials(_stem(x, asked))], harmless)
     for one in found.answers:
         print(_line(one))
     _summary(found)

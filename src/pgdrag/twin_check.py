@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from pgdrag.capture.log.source import LogRequest
 from pgdrag.capture.twin import TwinCapture
 from pgdrag.data_twin import clock
 from pgdrag.data_twin.sizes import scaled_settings, table_scale
@@ -204,6 +205,7 @@ def captured_under_load(
     *,
     for_s: float,
     role: str = Cluster.superuser,
+    log: LogRequest | None = None,
     listen: Listener,
 ) -> Twin:
     """Return a capture of a server while a workload's load runs there.
@@ -211,6 +213,7 @@ def captured_under_load(
     Args:
         load: goes on for longer than the capture.
         role: that captures.
+        log: of the server, where its transactions are to be captured, too.
 
     Raises:
         DriverError: the load ended early.
@@ -223,7 +226,7 @@ def captured_under_load(
         thread = threading.Thread(target=_measure, args=(driving, early), daemon=True)
         thread.start()
         listen(PhaseStarted("watch the load", for_s))
-        found = TwinCapture(reach(cluster.conninfo(role=role))).run(for_s)
+        found = TwinCapture(reach(cluster.conninfo(role=role)), log=log).run(for_s)
         if early:
             raise early[0]
     return found

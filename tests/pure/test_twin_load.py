@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from pgdrag.data_twin.load.calibration import Work, balanced, best_shares, work_of
 from pgdrag.data_twin.load.conditions import Conditions, conditions
 from pgdrag.data_twin.load.fresh import Fresh
-from pgdrag.data_twin.load.links import linked
-from pgdrag.data_twin.load.mix import Link, Loop, Step, TransactionType, mix_of
-from pgdrag.data_twin.load.scripts import Sendable, script_of, with_variables
-from pgdrag.data_twin.load.statements import Analysed, Table
+from pgdrag.data_twin.load.kinds import Link, Loop, Step, TransactionType
+from pgdrag.data_twin.load.links import belonging, foreign_keys, linked
+from pgdrag.data_twin.load.mix import mix_of
+from pgdrag.data_twin.load.scripts import Draw, Sendable, script_of, with_variables
+from pgdrag.data_twin.load.statements import Analysed, Result, Root, Table
 from pgdrag.data_twin.load.texts import change_of, limits, refusal, sendable
 from pgdrag.twins.fidelity import statement_key
 from pgdrag.twins.mending import typed_texts
@@ -74,20 +75,6 @@ def test_rows_that_a_query_inserts_get_its_parameters() -> None:
         (2, "b", False),
         (3, "c", True),
     ]
-
-
-@pytest.mark.parametrize(
-    ("text", "returned"),
-    [
-        ("INSERT INTO t (a) VALUES ($1) RETURNING id, lower(x), \"At\"", ("id", "At")),
-        ("INSERT INTO t VALUES ($1) ON CONFLICT (a) DO UPDATE SET b = $2 RETURNING *", ("*",)),
-        ("INSERT INTO t VALUES ($1) ON CONFLICT DO NOTHING RETURNING id", ()),  # there may be no row
-        ("INSERT INTO t VALUES ($1), ($2) RETURNING id", ()),
-        ("INSERT INTO t SELECT $1 FROM u RETURNING id", ()),
-    ],
-)  # fmt: skip
-def test_what_an_insert_of_one_row_returns_is_known(text: str, returned: tuple[str, ...]) -> None:
-    assert change_of(text).returned == returned
 
 
 @pytest.mark.parametrize(
@@ -208,6 +195,48 @@ def test_each_statement_runs_as_often_as_it_did(calls: list[int], begins: int) -
         assert found[one.number] == pytest.approx(one.calls, rel=0.02, abs=3)
 
 
+PAY, NOTE_IT = (
+    "UPDATE desk SET paid = paid + $1 WHERE id = $2",
+    "INSERT INTO book (what) VALUES ($1)",
+)
+GOOD, BAD = "UPDATE client SET due = due - $1 WHERE id = $2", "UPDATE client SET due = due - $1, warned = $2 WHERE id = $3"  # fmt: skip
+OLD, BY_NUMBER, BY_NAME = "SELECT old FROM client WHERE id = $1", "SELECT * FROM person WHERE id = $1", "SELECT * FROM person WHERE name = $1"  # fmt: skip
+LOOK, LAST = "SELECT * FROM visit WHERE id = $1", "SELECT max(at) FROM visit_line WHERE visit = $1"
+
+
+def test_two_statements_of_a_kind_that_ran_as_often_as_a_transaction_are_its_branches() -> None:
+    texts = {PAY: 1000, NOTE_IT: 1000, GOOD: 900, BAD: 100, OLD: 100, BY_NUMBER: 840, BY_NAME: 560, LOOK: 400, LAST: 400}  # fmt: skip
+    numbers = {text: at for at, text in enumerate(texts, start=1)}
+    statements = [called(x, number=numbers[x], calls=calls) for x, calls in texts.items()]
+    twin = twin_of(*statements, control("BEGIN", 1400, 99))
+    pays, looks = mix_of(twin).types
+    shares = {x.statement: (x.share, x.begins) for x in pays.steps}
+    assert shares[numbers[PAY]] == shares[numbers[NOTE_IT]] == (1.0, None)
+    assert shares[numbers[GOOD]] == (0.9, 0.0)
+    assert shares[numbers[BAD]] == shares[numbers[OLD]] == (pytest.approx(0.1), 0.9)
+    assert shares[numbers[BY_NUMBER]] == (0.6, 0.0)
+    assert {x.statement for x in looks.steps} == {numbers[x] for x in (LOOK, LAST, BY_NUMBER, BY_NAME)}  # fmt: skip
+    assert calls_of(twin) == pytest.approx({numbers[x]: calls for x, calls in texts.items()})
+
+
+def test_what_ran_more_often_belongs_to_what_it_is_inserted_beneath_or_to_what_nothing_explains() -> None:  # fmt: skip
+    sale, count = "INSERT INTO sale (id) VALUES ($1)", "UPDATE shop SET sales = sales + $1 WHERE id = $2"  # fmt: skip
+    line, stock = "INSERT INTO line (sale, n) VALUES ($1, $2)", "UPDATE stock SET n = n - $1 WHERE id = $2"  # fmt: skip
+    oldest, gone = "SELECT id FROM queue WHERE shop = $1 ORDER BY id LIMIT $2", "DELETE FROM queue WHERE id = $1"  # fmt: skip
+    tell = "UPDATE other SET n = n + $1 WHERE id = $2"
+    foreign = Constraint("s", "line", "f", "f", "", ("sale",), ("s", "sale", ("id",)))
+    calls = ((sale, 1000), (count, 1000), (line, 5000), (stock, 5000), (tell, 900), (gone, 900), (oldest, 900))  # fmt: skip
+    twin = twin_of(
+        *(called(x, number=at, calls=n) for at, (x, n) in enumerate(calls, start=1)), control("BEGIN", 1300, 99)
+    )  # fmt: skip
+    twin = replace(twin, schema=Schema(constraints=(foreign,)), activity=Activity(commits=1300))
+    sells, serves = mix_of(twin).types
+    assert (len(sells.steps), sells.loops) == (4, (Loop(2, 3, ((5, 1.0),)),))
+    # Who takes from a queue looks for its first row and removes it at once.
+    assert [x.statement for x in serves.steps] == [7, 6, 5]
+    assert serves.loops == (Loop(0, 2, ((3, 1.0),)),)
+
+
 def test_a_log_says_order_loops_and_links() -> None:
     spread = Spread(1.0, (1.0,) * 8)
     shape = TransactionShape(
@@ -233,7 +262,7 @@ def test_a_script_repeats_links_and_makes_new_keys() -> None:
     keys = [[Fresh(1, "number", 100)]]
     statements = {1: Sendable("INSERT INTO h VALUES ($1, $2)", ("integer", "integer"), "s1", keys), 2: Sendable(READ, ("integer",), "s2")}  # fmt: skip
     script = script_of(kind, statements)
-    assert script.draws == [("s2", "s1_"), ("s1", "s2_"), ("s1", "s2r2_")]
+    assert script.draws == [Draw("s2", "s1_"), Draw("s1", "s2_"), Draw("s1", "s2r2_")]
     first, second = re.findall(r"INSERT INTO h VALUES \((.*)\)", script.text)
     assert (first, second) == (":s2_f1, :s1_p1", ":s2r2_f1, :s1_p1")
     assert "\\set s2_f1 100 + (:fresh * :clients + :client_id) * 1 + 0" in script.text
@@ -244,12 +273,12 @@ def test_a_row_refers_to_the_one_that_was_inserted_before_it() -> None:
     """By the number that the server gave that, which is new, so that the row's key need not be."""
     parent, child = "INSERT INTO sale (at) VALUES ($1) RETURNING id", "INSERT INTO line SELECT $1, $2 FROM p WHERE a = $3"  # fmt: skip
     tables = {
-        1: Table("s", "sale", ("id", "at"), {}, (("id",),), frozenset()),
-        2: Table("s", "line", ("sale", "number"), {}, (("sale", "number"),), frozenset(["sale"])),
+        1: Table("s", "sale", ("id", "at"), {}, (("id",),)),
+        2: Table("s", "line", ("sale", "number"), {}, (("sale", "number"),), (("sale",),)),
     }
     statements = {
-        n: Analysed(n, text, ("int",) * 3, change_of(text), tables[n], Conditions(), {}, {}, called(text, number=n))
-        for n, text in ((1, parent), (2, child))
+        n: Analysed(n, text, ("int",) * 3, change_of(text), tables[n], Conditions(), {}, {}, called(text, number=n), results)
+        for n, text, results in ((1, parent, (Result("id", "sale", "id", True),)), (2, child, ()))
     }  # fmt: skip
     foreign = Constraint("s", "line", "f", "f", "", ("sale",), ("s", "sale", ("id",)))
     twin = replace(twin_of(), schema=Schema(constraints=(foreign,)))
@@ -258,8 +287,142 @@ def test_a_row_refers_to_the_one_that_was_inserted_before_it() -> None:
     keys = [[Fresh(2, "number", 100), Fresh(1, "number", 100)]]
     script = script_of(kind, {1: Sendable(parent, ("date",), "s1"), 2: Sendable(child, ("int",) * 3, "s2", keys)})  # fmt: skip
     first, second = (x for x in script.text.splitlines() if "INSERT" in x)
-    assert first.endswith("RETURNING id \\gset s1_r_")
+    assert first.endswith("RETURNING id \\aset s1_r_")
     assert second == "INSERT INTO line SELECT :s1_r_id, :s2_p2 FROM p WHERE a = :s2_p3;"
+
+
+QUEUE = Schema(
+    constraints=(
+        Constraint("s", "lane", "f1", "f", "", ("site",), ("s", "site", ("id",))),
+        Constraint("s", "ticket", "f2", "f", "", ("site", "lane"), ("s", "lane", ("site", "number"))),
+        Constraint("s", "ticket", "f3", "f", "", ("site", "owner"), ("s", "owner", ("site", "number"))),
+        Constraint("s", "waiting", "f4", "f", "", ("site", "lane", "ticket"), ("s", "ticket", ("site", "lane", "number"))),
+        Constraint("s", "friend", "f5", "f", "", ("of_site", "of"), ("s", "owner", ("site", "number"))),
+        Constraint("s", "friend", "f6", "f", "", ("is_site", "is"), ("s", "owner", ("site", "number"))),
+    )
+)  # fmt: skip
+
+
+def about(number: int, text: str, filter_: str = "", *results: Result, unique: tuple[str, ...] = ()) -> Analysed:  # fmt: skip
+    """Return a statement of one table, as a server would say what it is about."""
+    change = change_of(text)
+    table = change.table[-1] if change.table else re.findall(r"FROM (\w+)", text)[0]
+    plan = {"Node Type": "Seq Scan", "Schema": "s", "Relation Name": table, "Alias": table, "Filter": filter_}  # fmt: skip
+    of = Table("s", table, tuple(x.column for x in change.assignments), {}, ()) if change.table else None  # fmt: skip
+    types = ("integer",) * len(set(re.findall(r"\$\d+", text)))
+    return Analysed(
+        number, text, types, change, of, conditions(plan), {table: Root("s", table, 100.0, (unique,) if unique else ())},
+        {}, called(text, number=number), results,
+    )  # fmt: skip
+
+
+def links_of(*statements: Analysed, loops: tuple[Loop, ...] = ()) -> dict[tuple[int, int], tuple[int, int | str]]:  # fmt: skip
+    """Return of each linked parameter, by step and number, the step and parameter or result that it is equal to."""
+    kind = TransactionType("t", 1, tuple(Step(x.number) for x in statements), loops)
+    found = linked(kind, {x.number: x for x in statements}, replace(twin_of(), schema=QUEUE)).links
+    return {(x.step, x.parameter): (x.from_step, x.returned or x.from_parameter) for x in found}
+
+
+FIRST = about(
+    1, "SELECT ticket FROM waiting WHERE site = $1 AND lane = $2 ORDER BY ticket LIMIT $3",
+    "((waiting.site = $1) AND (waiting.lane = $2))", Result("ticket", "waiting", "ticket", True),
+)  # fmt: skip
+OWNER = about(
+    3, "SELECT owner AS who FROM ticket WHERE number = $1 AND lane = $2 AND site = $3",
+    "((ticket.number = $1) AND (ticket.lane = $2) AND (ticket.site = $3))", Result("who", "ticket", "owner", True),
+)  # fmt: skip
+
+
+def test_what_a_query_finds_is_what_the_rest_of_the_transaction_is_about() -> None:
+    gone = about(2, "DELETE FROM waiting WHERE ticket = $1 AND site = $2 AND lane = $3", "((waiting.ticket = $1) AND (waiting.site = $2) AND (waiting.lane = $3))")  # fmt: skip
+    tell = about(4, "UPDATE owner SET n = n + $1 WHERE site = $2 AND number = $3", "((owner.site = $2) AND (owner.number = $3))")  # fmt: skip
+    site = about(5, "SELECT * FROM site WHERE id = $1", "(site.id = $1)")
+    assert links_of(FIRST, gone, OWNER, tell, site) == {
+        (1, 1): (0, "ticket"), (1, 2): (0, 1), (1, 3): (0, 2),
+        (2, 1): (0, "ticket"), (2, 2): (0, 2), (2, 3): (0, 1),
+        (3, 2): (0, 1), (3, 3): (2, "who"),
+        (4, 1): (0, 1),
+    }  # fmt: skip
+
+
+def test_a_column_that_may_be_null_and_a_result_without_a_plain_name_are_not_passed_on() -> None:
+    gone = about(2, "DELETE FROM waiting WHERE ticket = $1", "(waiting.ticket = $1)")
+    for result in (Result("ticket", "waiting", "ticket"), Result("no name", "waiting", "ticket", True)):  # fmt: skip
+        assert links_of(replace(FIRST, results=(result,)), gone) == {}
+
+
+def test_a_new_row_belongs_to_the_rows_before_it_and_two_of_one_kind_are_different_ones() -> None:
+    lane = about(1, "UPDATE lane SET next = next + $1 WHERE site = $2 AND number = $3", "((lane.site = $2) AND (lane.number = $3))")  # fmt: skip
+    ticket = about(2, "INSERT INTO ticket (site, lane, number, owner) VALUES ($1, $2, $3, $4)")
+    assert links_of(lane, ticket) == {(1, 1): (0, 2), (1, 2): (0, 3)}
+    # Of owners there must be one of that site.
+    foreign = foreign_keys(replace(twin_of(), schema=QUEUE))
+    assert belonging(ticket, [1, 2], foreign) == {1}
+    owner = about(3, "SELECT * FROM owner WHERE site = $1 AND number = $2", "((owner.site = $1) AND (owner.number = $2))")  # fmt: skip
+    friend = about(4, "INSERT INTO friend (of_site, of, is_site, is) VALUES ($1, $2, $3, $4)")
+    assert links_of(owner, friend) == {(1, 1): (0, 1), (1, 2): (0, 2)}
+
+
+def test_the_rounds_of_a_loop_are_about_different_rows() -> None:
+    owner = about(1, "SELECT * FROM owner WHERE site = $1 AND number = $2", "((owner.site = $1) AND (owner.number = $2))")  # fmt: skip
+    again = about(2, "UPDATE owner SET n = $1 WHERE site = $2 AND number = $3", "((owner.site = $2) AND (owner.number = $3))", unique=("site", "number"))  # fmt: skip
+    more = about(3, "DELETE FROM owner WHERE site = $1 AND number = $2", "((owner.site = $1) AND (owner.number = $2))")  # fmt: skip
+    loop = Loop(1, 2, ((2, 1.0),))
+    assert links_of(owner, again, more, loops=(loop,)) == {(1, 2): (0, 1), (2, 1): (0, 1), (2, 2): (1, 3)}  # fmt: skip
+
+
+def test_a_script_keeps_results_draws_rows_that_agree_and_runs_one_branch() -> None:
+    kind = TransactionType(
+        "t", 1, (Step(1), Step(2, 0.4, 0.0), Step(3, 0.6, 0.4)),
+        links=(Link(1, 1, 0, 0, returned="x"), Link(2, 1, 0, 1), Link(2, 2, 1, 1)),
+    )  # fmt: skip
+    statements = {
+        1: Sendable("SELECT x FROM a WHERE b = $1", ("integer",), "s1"),
+        2: Sendable("DELETE FROM a WHERE x = $1", ("integer",), "s2"),
+        3: Sendable("UPDATE c SET n = $3 WHERE b = $1 AND x = $2", ("integer",) * 3, "s3", belonging=lambda linked: set(linked) & {1, 2}),
+    }  # fmt: skip
+    script = script_of(kind, statements)
+    assert "SELECT x FROM a WHERE b = :s1_p1 \\aset s1_r_\n" in script.text
+    assert "DELETE FROM a WHERE x = :s1_r_x;" in script.text
+    # What the server returns is not known when the row is drawn.
+    assert script.draws == [Draw("s1", "s1_"), Draw("s2", "s2_"), Draw("s3", "s3_", {"p1": "s1_p1"})]  # fmt: skip
+    assert script.text.startswith("\\set branch random(1, 1000000)\nBEGIN;\n")
+    assert [x for x in script.text.splitlines() if x.startswith("\\if")] == [
+        "\\if :branch > 0 and :branch <= 400000",
+        "\\if :branch > 400000 and :branch <= 1000000",
+    ]
+
+
+def test_loops_that_ran_alike_have_as_many_rounds_each_about_the_same_and_loops_can_be_nested() -> None:  # fmt: skip
+    repeats = ((1, 0.5), (2, 0.5))
+    kind = TransactionType(
+        "t", 1, (Step(1), Step(1)), (Loop(0, 0, repeats), Loop(1, 1, repeats, like=(0, 0))),
+        (Link(1, 1, 0, 1, is_in_step=True),),
+    )  # fmt: skip
+    one = {1: Sendable("SELECT x FROM a WHERE b = $1", ("integer",), "s1")}
+    text = script_of(kind, one).text
+    assert re.findall(r"b = (:\w+)", text) == [":s1_p1", ":s1r2_p1", ":s1_p1", ":s1r2_p1"]
+    assert text.count("\\set rounds1_1 ") == 1
+    assert "rounds2" not in text
+    nested = TransactionType("t", 1, (Step(1), Step(1)), (Loop(0, 0, ((2, 1.0),)), Loop(0, 1, ((2, 1.0),))))  # fmt: skip
+    text = script_of(nested, one).text
+    assert len(set(re.findall(r"b = (:\w+)", text))) == text.count("SELECT") == 6
+
+
+def test_an_application_waits_within_a_transaction_as_it_did_where_it_does_so_on_purpose() -> None:
+    long = Spread(0.01, (0.002, 0.003, 0.004, 0.008, 0.01, 0.02, 0.03, 0.05))
+    short = Spread(0.002, (0.0, 0.0, 0.0001, 0.0002, 0.0005, 0.01, 0.03, 0.05))
+    shape = TransactionShape(
+        1, (LoggedStep(1, short), LoggedStep(2, long)), 40, Spread(1.0, (1.0,) * 8), is_block=True, last_pause_s=long,
+    )  # fmt: skip
+    log = LoggedTransactions("csvlog", 60.0, 100, 40, shapes=(shape,))
+    twin = replace(twin_of(called(ADD, number=1), called(READ, number=2)), transactions=log)
+    [kind] = mix_of(twin).types
+    statements = {1: Sendable(ADD, ("int", "int"), "s1"), 2: Sendable(READ, ("int",), "s2")}
+    lines = script_of(kind, statements).text.splitlines()
+    words = [x.split()[0] for x in lines]
+    assert words == ["BEGIN;", "UPDATE", "\\set", "\\set", "\\sleep", "SELECT", "\\set", "\\set", "\\sleep", "END;"]  # fmt: skip
+    assert "WHEN :drawn <= 100000 THEN random(2000, 3000) WHEN :drawn <= 250000 THEN" in lines[3]
 
 
 def test_a_transaction_of_which_nothing_can_be_sent_does_nothing() -> None:

@@ -86,6 +86,10 @@ pub struct DrawJob {
     /// What the names of the pool's variables begin with in the script.
     #[serde(default)]
     pub prefix: String,
+    /// Of the pool's variables, those that have to be equal to a variable of an earlier draw, with its name. Any row is
+    /// taken where none is like that.
+    #[serde(default)]
+    pub like: BTreeMap<String, String>,
 }
 
 /// pgbench's `-M`.

@@ -1,15 +1,20 @@
 //! Which row of values does an execution of a script take?
 //!
 //! A pool is what a query returns, asked once before the load. All clients share it, and each takes rows on its
-//! own: which ones depends on the seed and on the client, never on how quick the others are.
+//! own: which ones depends on the seed and on the client, never on how quick the others are. A row may have to agree
+//! with one that was taken before it: a customer's order with the customer.
 
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use pgbench_script::{Generator, Programs, Slot, Variables, is_variable_name};
 
 use crate::error::Error;
-use crate::job::{PgbenchJob, PoolOrder, Statements};
+use crate::job::{DrawJob, PgbenchJob, PoolOrder, Statements};
 use crate::session::Connection;
+
+/// Behind each value of a key: no value has it.
+const BETWEEN: char = '\0';
 
 /// The pools of a job, and which scripts take what from them.
 #[derive(Debug)]
@@ -18,6 +23,10 @@ pub(super) struct Pools {
     rows: OnceLock<Vec<Rows>>,
     /// By a script's number.
     takes: Vec<Vec<Take>>,
+    /// The pools and columns that rows are looked up by.
+    keys: Vec<(usize, Vec<usize>)>,
+    /// For each of these the rows that have a key.
+    found: OnceLock<Vec<HashMap<String, Vec<u64>>>>,
     /// NULL is this text where values stand in the text of a statement; else a variable without a value.
     null: Option<&'static str>,
 }
@@ -35,6 +44,14 @@ struct Asked {
 struct Take {
     pool: usize,
     slots: Vec<Option<Slot>>,
+    like: Option<Like>,
+}
+
+/// Which of a pool's rows are taken: those that have these variables' values in the columns of a key.
+#[derive(Debug)]
+struct Like {
+    key: usize,
+    variables: Vec<Slot>,
 }
 
 /// The values of a pool, row by row; none is NULL.
@@ -57,6 +74,10 @@ pub(super) struct Taker {
 impl Taker {
     pub fn new(random: Generator, client: u32, clients: u32) -> Self {
         Self { random, client: client.into(), clients: clients.into(), taken: Vec::new() }
+    }
+
+    fn any_of(&mut self, count: usize) -> usize {
+        usize::try_from(self.random.up_to(count as u64 - 1)).expect("it is below a length")
     }
 
     fn next(&mut self, pool: usize, order: PoolOrder, count: u64) -> u64 {
@@ -87,7 +108,8 @@ impl Pools {
                 return Err(key("variables\" must not be empty"));
             }
         }
-        let take = |script: usize, draw: &crate::job::DrawJob| {
+        let mut keys: Vec<(usize, Vec<usize>)> = Vec::new();
+        let mut take = |script: usize, draw: &DrawJob| {
             let key = format!("key \"workload.scripts[{script}].draws\"");
             let found = job.pools.iter().enumerate().find(|(_, (name, _))| **name == draw.pool);
             let (pool, (_, of)) =
@@ -100,12 +122,35 @@ impl Pools {
                     Err(format!("{key}: invalid variable name: \"{name}\""))
                 }
             };
-            Ok(Take { pool, slots: of.variables.iter().map(slot).collect::<Result<_, String>>()? })
+            let slots = of.variables.iter().map(slot).collect::<Result<_, String>>()?;
+            let mut columns = Vec::new();
+            let mut variables = Vec::new();
+            for (variable, other) in &draw.like {
+                let column = of.variables.iter().position(|one| one == variable).ok_or_else(|| {
+                    format!("{key}: pool \"{}\" has no variable \"{variable}\"", draw.pool)
+                })?;
+                let slot = programs.slot(other);
+                columns.push(column);
+                variables.push(slot.ok_or_else(|| {
+                    format!("{key}: no statement has the variable \"{other}\"")
+                })?);
+            }
+            let like = (!columns.is_empty()).then(|| {
+                let wanted = (pool, columns);
+                let known = keys.iter().position(|one| *one == wanted);
+                let key = known.unwrap_or_else(|| {
+                    keys.push(wanted);
+                    keys.len() - 1
+                });
+                Like { key, variables }
+            });
+            Ok(Take { pool, slots, like })
         };
-        let scripts = job.scripts.iter().enumerate();
-        let takes = scripts.map(|(number, script)| {
-            script.draws.iter().map(|draw| take(number, draw)).collect::<Result<_, String>>()
-        });
+        let mut takes = Vec::with_capacity(job.scripts.len());
+        for (number, script) in job.scripts.iter().enumerate() {
+            let draws = script.draws.iter().map(|draw| take(number, draw));
+            takes.push(draws.collect::<Result<_, String>>()?);
+        }
         let asked = job.pools.iter().map(|(name, pool)| Asked {
             name: name.clone(),
             query: pool.query.clone(),
@@ -115,7 +160,9 @@ impl Pools {
         Ok(Self {
             asked: asked.collect(),
             rows: OnceLock::new(),
-            takes: takes.collect::<Result<_, String>>()?,
+            takes,
+            keys,
+            found: OnceLock::new(),
             null: (job.statements == Statements::Simple).then_some("NULL"),
         })
     }
@@ -140,7 +187,9 @@ impl Pools {
             let values = rows.into_iter().flatten().map(|value| value.map(String::into_boxed_str));
             found.push(Rows { count: count as u64, values: values.collect() });
         }
+        let by_key = self.keys.iter().map(|(pool, columns)| found[*pool].by_key(columns)).collect();
         // A second time would be another run's.
+        let _ = self.found.set(by_key);
         let _ = self.rows.set(found);
         Ok(())
     }
@@ -148,9 +197,12 @@ impl Pools {
     /// Assigns to a client's variables what the next execution of a script takes.
     pub fn take(&self, script: usize, taker: &mut Taker, variables: &mut Variables) {
         let Some(all) = self.rows.get() else { return };
-        for Take { pool, slots } in &self.takes[script] {
+        for Take { pool, slots, like } in &self.takes[script] {
             let rows = &all[*pool];
-            let row = taker.next(*pool, self.asked[*pool].order, rows.count);
+            let row = match like.as_ref().and_then(|like| self.rows_like(like, variables)) {
+                Some(some) => some[taker.any_of(some.len())],
+                None => taker.next(*pool, self.asked[*pool].order, rows.count),
+            };
             let begin = usize::try_from(row).expect("rows are in memory") * slots.len();
             for (slot, value) in slots.iter().zip(&rows.values[begin..]) {
                 let Some(slot) = slot else { continue };
@@ -163,9 +215,59 @@ impl Pools {
     }
 }
 
+impl Pools {
+    /// The rows that have the values of these variables; none where nothing is like them.
+    fn rows_like(&self, like: &Like, variables: &Variables) -> Option<&[u64]> {
+        let mut key = String::new();
+        for slot in &like.variables {
+            if !variables.write_text(*slot, &mut key) {
+                return None;
+            }
+            key.push(BETWEEN);
+        }
+        self.found.get()?[like.key].get(&key).map(Vec::as_slice)
+    }
+}
+
+impl Rows {
+    /// The numbers of the rows that have a key, by its values; NULL is in none.
+    fn by_key(&self, columns: &[usize]) -> HashMap<String, Vec<u64>> {
+        let mut found = HashMap::<String, Vec<u64>>::new();
+        let count = usize::try_from(self.count).expect("rows are in memory");
+        for (row, values) in (0..).zip(self.values.chunks(self.values.len() / count)) {
+            let mut key = String::new();
+            let is_whole = columns.iter().all(|column| {
+                values[*column].as_deref().is_some_and(|value| {
+                    key.push_str(value);
+                    key.push(BETWEEN);
+                    true
+                })
+            });
+            if is_whole {
+                found.entry(key).or_default().push(row);
+            }
+        }
+        found
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_are_found_by_some_of_their_columns_and_null_is_like_nothing() {
+        let text = |value: &str| Some(value.to_owned().into_boxed_str());
+        let values =
+            vec![text("1"), text("a"), text("2"), text("b"), text("1"), None, text("1"), text("c")];
+        let found = Rows { count: 4, values }.by_key(&[0]);
+        assert_eq!(found["1\0"], [0, 2, 3]);
+        assert_eq!(found["2\0"], [1]);
+        let values = vec![text("1"), None, text("1"), text("a")];
+        let found = Rows { count: 2, values }.by_key(&[1, 0]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found["a\01\0"], [1]);
+    }
 
     #[test]
     fn in_turn_each_row_is_one_client_s_alone_and_comes_again_when_all_of_its_have_been() {

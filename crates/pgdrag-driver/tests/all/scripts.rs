@@ -184,6 +184,39 @@ fn executions_take_rows_of_pools_as_variables() {
 }
 
 #[test]
+fn a_row_can_have_to_agree_with_one_that_was_taken_before_it() {
+    run(async {
+        let claim = "a_row_can_have_to_agree_with_one_that_was_taken_before_it";
+        let Some(server) = Server::start(claim).await else { return };
+        let mut conn = server.connect().await;
+        for mode in MODES {
+            conn.simple("DROP TABLE IF EXISTS took; CREATE TABLE took (shop int, other int, place int)")
+                .await
+                .expect("a table");
+            let insert = "INSERT INTO took VALUES (:s_shop, :p_shop, :p_place);";
+            // Shop 9 has no place: any will do.
+            let shops = "SELECT i FROM unnest(ARRAY[1, 2, 3, 9]) AS i";
+            let places =
+                "SELECT i % 3 + 1, i FROM generate_series(0, 29) AS i UNION ALL SELECT NULL, 99";
+            let pool = |query: &str, variables: &[&str]| json!({"query": query, "variables": variables, "order": "random"});
+            let pools = json!({"shops": pool(shops, &["shop"]), "places": pool(places, &["shop", "place"])});
+            let mut job = with(scripts(mode, &[("takes", insert, 1)]), "pools", pools);
+            job["scripts"][0]["draws"] = json!([
+                {"pool": "shops", "prefix": "s_"},
+                {"pool": "places", "prefix": "p_", "like": {"shop": "s_shop"}},
+            ]);
+            let done = done(&server, 2, job).await.expect(mode);
+            assert_eq!(count(&done, "takes", "failed"), 0, "{done}");
+            let apart = "SELECT count(*) FROM took WHERE shop <> 9 AND shop IS DISTINCT FROM other";
+            assert_eq!(one_number(&mut conn, apart).await, 0);
+            let different =
+                "SELECT least(count(DISTINCT place), 9) FROM took WHERE shop <> 9 AND place % 3 + 1 = shop";
+            assert_eq!(one_number(&mut conn, different).await, 9);
+        }
+    });
+}
+
+#[test]
 fn a_pool_that_cannot_be_taken_from_ends_the_run_and_says_why() {
     run(async {
         let claim = "a_pool_that_cannot_be_taken_from_ends_the_run_and_says_why";
@@ -210,6 +243,14 @@ fn draws_that_make_no_sense_are_refused_before_anything_runs() {
         (
             json!([{"pool": "any", "prefix": "1-"}]),
             r#"key "workload.scripts[0].draws": invalid variable name: "1-x""#,
+        ),
+        (
+            json!([{"pool": "turn"}, {"pool": "any", "prefix": "any_", "like": {"z": "x"}}]),
+            r#"key "workload.scripts[0].draws": pool "any" has no variable "z""#,
+        ),
+        (
+            json!([{"pool": "turn"}, {"pool": "any", "prefix": "any_", "like": {"x": "w"}}]),
+            r#"key "workload.scripts[0].draws": no statement has the variable "w""#,
         ),
     ] {
         let mut job = job.clone();

@@ -27,6 +27,7 @@ class Fresh:
         base: the first number.
         rows: how many rows an execution inserts.
         row: which of them it is of, from 0.
+        refers: it is of a foreign key, and has to be what some row has: a key is new by it only if that row is.
         room: how many numbers there are, where another column of the key tells their rows apart; 0: enough for all.
     """
 
@@ -36,6 +37,7 @@ class Fresh:
     rows: int = 1
     row: int = 0
     room: int = 0
+    refers: bool = False
 
     def value(self, serial: int) -> str:
         """Return the value of the execution of this number, for a trial that is rolled back."""
@@ -88,7 +90,9 @@ def _options(
     for column, parameter in zip(key, parameters, strict=True):
         type_ = table.types[column]
         name = type_.partition("(")[0]
-        if name in _NUMBERS:
+        if column in table.referring:
+            usable.append((column, Fresh(parameter, "number", 0, rows, row, refers=True)))
+        elif name in _NUMBERS:
             base = _largest(connection, table, column) + 1
             room = _NUMBERS[name] - base
             if room > _ROOM:

@@ -1,101 +1,292 @@
-"""Which parameters of one transaction have the same value, where no log tells?
+"""Which parameters of one transaction have the same value, and which rows of values belong together?
 
-Statements that look at the same table by the same columns mean the same row; what is inserted beside its parent belongs to it.
-What INSERT returned no log tells, so that this is guessed in any case.
+A log tells which parameters are equal. What a query or an INSERT returned it does not tell, nor does pg_stat_statements
+tell anything of it, so that the rest follows from the schema: a statement that has a row's key means the row that was
+looked at before; a foreign key means the row that it refers to; what a query returned is that row's.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from pgdrag.data_twin.load.conditions import columns_of
-from pgdrag.data_twin.load.mix import Link, TransactionType
+from pgdrag.data_twin.load.kinds import Link, TransactionType
 from pgdrag.data_twin.load.statements import Analysed
 from pgdrag.twins.model import Twin
 
 Column = tuple[str, str]  # a table and its column
 _VARIABLE = re.compile(r"\w+")  # what the driver's language takes for a name
+_MOST_RETURNED = 100  # rows of a query that the next statement may be about one of
+_MOST_ANCESTORS = 8
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A foreign key of the schema."""
+
+    table: str
+    columns: tuple[str, ...]
+    parent: str
+    parent_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a value was first: a step's parameter, or a column of what it returned."""
+
+    step: int
+    parameter: int = 0
+    returned: str = ""
+
+
+@dataclass
+class Row:
+    """A row of a table that a transaction has to do with, as far as its columns are known."""
+
+    table: str
+    values: dict[str, Source] = field(default_factory=dict)
 
 
 def linked(
     kind: TransactionType, statements: Mapping[int, Analysed], twin: Twin
 ) -> TransactionType:
     """Return a transaction with its links: those that a log told, else guessed ones."""
-    own = kind.links if kind.knows_order else tuple(_guessed(kind, statements, twin))
-    known = {(x.step, x.parameter) for x in kind.links}
-    returned = [x for x in _returned(kind, statements, twin) if (x.step, x.parameter) not in known]
-    instead = {(x.step, x.parameter) for x in returned}
-    links = (*(x for x in own if (x.step, x.parameter) not in instead), *returned)
-    return replace(kind, links=links)
+    walk = _Walk(kind, statements, foreign_keys(twin))
+    return replace(kind, links=tuple(walk.links()))
 
 
-def _returned(
-    kind: TransactionType, statements: Mapping[int, Analysed], twin: Twin
-) -> Iterator[Link]:
-    """Yield parameters that are what an earlier INSERT returned, such as the number that the server gave the row."""
-    known: dict[Column, int] = {}
-    parents = _parents(twin)
-    for at, step in enumerate(kind.steps):
-        one = statements.get(step.statement)
-        if one is None:
-            continue
-        for column, parameter in {**_equalities(one), **_inserted(one)}.items():
-            source = next((x for x in (column, *parents.get(column, ())) if x in known), None)
-            if source is not None:
-                yield Link(at, parameter, known[source], 0, returned=source[1])
-        if step.share == 1:
-            known.update(dict.fromkeys(_given(one), at))
+def foreign_keys(twin: Twin) -> tuple[Foreign, ...]:
+    """Return the foreign keys of a twin's schema."""
+    return tuple(
+        Foreign(x.table, tuple(x.columns), x.references[1], tuple(x.references[2]))
+        for x in twin.schema.constraints
+        if x.kind == "f" and x.references is not None
+    )
 
 
-def _given(one: Analysed) -> Iterator[Column]:
-    """Yield the columns that an INSERT returns and has no parameter for: the server makes their values."""
-    if one.table is None:
-        return
-    own = _inserted(one)
-    for name in one.table.columns if "*" in one.change.returned else one.change.returned:
-        column = (one.table.name, name)
-        if name in one.table.columns and _VARIABLE.fullmatch(name) and column not in own:
-            yield column
+def belonging(
+    one: Analysed, linked_to: Iterable[int], foreign: Sequence[Foreign]
+) -> frozenset[int]:
+    """Return which linked parameters a statement's other values have to agree with, so that there are rows for all.
+
+    Those of which a table's condition, or a foreign key of what is inserted, has another parameter that is not linked.
+
+    Args:
+        linked_to: parameters that are equal to earlier ones.
+    """
+    known = set(linked_to)
+    together: list[set[int]] = []
+    by_alias: dict[str, set[int]] = {}
+    for number, x in one.conditions.first().items():
+        if x.alias in one.roots:
+            by_alias.setdefault(x.alias, set()).add(number)
+    together += by_alias.values()
+    inserted = {column: parameter for (_, column), parameter in _inserted(one).items()}
+    for key in foreign:
+        if one.table is not None and key.table == one.table.name:
+            together.append({inserted[x] for x in key.columns if x in inserted})
+    return frozenset(x for some in together if some - known for x in some & known)
 
 
-def _guessed(
-    kind: TransactionType, statements: Mapping[int, Analysed], twin: Twin
-) -> Iterator[Link]:
-    seen: dict[Column, tuple[int, int]] = {}
-    groups: dict[frozenset[Column], int] = {}
-    inserted: dict[Column, tuple[int, int]] = {}
-    parents = _parents(twin)
-    for at, step in enumerate(kind.steps):
-        one = statements.get(step.statement)
-        if one is None:
-            continue
-        equal = _equalities(one)
-        columns = frozenset(equal)
-        if columns and columns in groups:
-            for column, parameter in equal.items():
-                yield Link(at, parameter, *seen[column])
-        elif columns:
-            groups[columns] = at
-            seen.update({column: (at, parameter) for column, parameter in equal.items()})
-        for column, parameter in _inserted(one).items():
-            known = {**seen, **inserted}
-            source = next((known[x] for x in parents.get(column, ()) if x in known), None)
-            # As the statement before it means the same row: its key has the same name here.
-            source = source or next((seen[x] for x in seen if _has_that_name(x, column, parents)), None)  # fmt: skip
-            if source is not None:
-                yield Link(at, parameter, *source)
-                if column in equal and equal[column] != parameter and seen.get(column, (at,))[0] == at:  # fmt: skip
-                    yield Link(at, equal[column], *source)
-            inserted[column] = (at, parameter)
+class _Walk:
+    """The steps of a transaction one after the other, with the rows that they have to do with."""
+
+    def __init__(
+        self, kind: TransactionType, statements: Mapping[int, Analysed], foreign: Sequence[Foreign]
+    ) -> None:
+        self._kind, self._statements, self._foreign = kind, statements, foreign
+        self._told = {(x.step, x.parameter): x for x in kind.links}
+        self._class = _classes(foreign)
+        self._rows: list[Row] = []
+        self._found: list[Link] = []
+
+    def links(self) -> list[Link]:
+        """Return all links, those that were told among them."""
+        for at, step in enumerate(self._kind.steps):
+            one = self._statements.get(step.statement)
+            if one is not None:
+                self._step(at, one, is_sure=step.share == 1)
+        return [*self._told.values(), *self._found]
+
+    def _step(self, at: int, one: Analysed, *, is_sure: bool) -> None:
+        tables: dict[str, dict[str, int]] = {}
+        compared = _equalities(one)
+        for (table, column), parameter in {**compared, **_inserted(one)}.items():
+            tables.setdefault(table, {})[column] = parameter
+        met: list[Row] = []
+        for table, columns in tables.items():
+            is_new = (
+                one.change.kind == "insert" and one.table is not None and table == one.table.name
+            )
+            sources = self._sources(at, one, table, columns, is_new=is_new)
+            found = self._links(at, columns, sources)
+            row = Row(table, {c: found.get(n) or Source(at, n) for c, n in columns.items()})
+            met.append(row)
+            if is_new:
+                self._other_rows(at, one, found)
+                self._conditions(at, columns, found, compared, table)
+        if is_sure and _may_be_about_one(one):
+            for table, column, name in _returned(one):
+                row = next((x for x in met if x.table == table), None) or Row(table)
+                if not any(x is row for x in met):
+                    met.append(row)
+                row.values.setdefault(column, Source(at, returned=name))
+        for row in met:
+            self._know(row)
+
+    def _links(
+        self, at: int, columns: Mapping[str, int], sources: Mapping[str, Source]
+    ) -> dict[int, Source]:
+        """Note the links of a step's parameters to their sources; return where each linked one's value was first."""
+        found: dict[int, Source] = {}
+        for column, parameter in columns.items():
+            told = self._told.get((at, parameter))
+            source = sources.get(column)
+            if told is not None:
+                if not told.differences and not told.is_of_round and not told.is_in_step:
+                    found[parameter] = self._first(Source(told.from_step, told.from_parameter))
+            elif source is not None and self._is_to_guess(at, parameter, source):
+                found[parameter] = source
+                self._found.append(_link(at, parameter, source))
+        return found
+
+    def _is_to_guess(self, at: int, parameter: int, source: Source) -> bool:
+        """Whether no log tells where a parameter is from; that parameters are equal it would have told."""
+        is_told = self._kind.knows_order and not source.returned
+        return not is_told and (at, parameter) not in self._told
+
+    def _first(self, source: Source) -> Source:
+        """Return where the value of a parameter comes from."""
+        link = self._told.get((source.step, source.parameter))
+        if link is None or link.differences or link.from_step >= link.step:
+            return source
+        return self._first(Source(link.from_step, link.from_parameter))
+
+    def _conditions(
+        self, at: int, columns: Mapping[str, int], found: Mapping[int, Source], compared: Mapping[Column, int], table: str
+    ) -> None:  # fmt: skip
+        """Let what an INSERT compares a column with be what it writes there."""
+        for column, parameter in columns.items():
+            other = compared.get((table, column), parameter)
+            if (
+                other != parameter
+                and parameter in found
+                and self._is_to_guess(at, other, found[parameter])
+            ):
+                self._found.append(_link(at, other, found[parameter]))
+
+    def _other_rows(self, at: int, one: Analysed, found: Mapping[int, Source]) -> None:
+        """Let all rows of one INSERT belong to what the first one belongs to."""
+        columns = {x.column or x.place: x.parameter for x in one.change.assignments if x.is_inserted and not x.row}  # fmt: skip
+        for x in one.change.assignments:
+            source = found.get(columns.get(x.column or x.place, 0))
+            if source is None or not self._is_to_guess(at, x.parameter, source):
+                continue
+            if x.is_inserted and x.is_plain and x.row:
+                self._found.append(_link(at, x.parameter, source))
+
+    # --- sources ---
+
+    def _sources(
+        self, at: int, one: Analysed, table: str, columns: Mapping[str, int], *, is_new: bool
+    ) -> dict[str, Source]:
+        """Return what columns of a table are equal to, of what the transaction has had to do with."""
+        found: dict[str, Source] = {}
+        apart: set[str] = set()
+        if not is_new:
+            same = self._row(table, columns)
+            if same is not None:
+                found.update({x: same.values[x] for x in columns})
+        parents: set[tuple[str, tuple[str, ...]]] = set()
+        for key in self._foreign:
+            if key.table != table or not set(key.columns) <= columns.keys():
+                continue
+            parent = key.parent, key.parent_columns
+            if parent in parents:
+                apart |= (
+                    set(key.columns) - found.keys()
+                )  # somebody else: two users who follow each other
+                continue
+            row = self._row(key.parent, key.parent_columns)
+            if row is None:
+                continue
+            parents.add(parent)
+            values = {a: row.values[b] for a, b in zip(key.columns, key.parent_columns, strict=False)}  # fmt: skip
+            if all(found.get(x, source) == source for x, source in values.items()):
+                found |= values
+            else:
+                apart |= (
+                    values.keys() - found.keys()
+                )  # of another owner than what is linked already
+        for column in columns.keys() - found.keys() - apart:
+            if (source := self._alike((table, column), is_new=is_new)) is not None:
+                found[column] = source
+        return found if is_new else self._not_all_rounds_alike(at, one, table, found, columns)
+
+    def _row(self, table: str, columns: Iterable[str]) -> Row | None:
+        """Return the latest row of a table of which these columns are known."""
+        wanted = set(columns)
+        return next((x for x in reversed(self._rows) if x.table == table and wanted <= x.values.keys()), None)  # fmt: skip
+
+    def _alike(self, column: Column, *, is_new: bool) -> Source | None:
+        """Return a value of the same column, or of one that foreign keys connect with it."""
+        wanted = self._class.get(column, column)
+        for row in reversed(self._rows):
+            for name, source in row.values.items():
+                is_own = is_new and row.table == column[0] and column not in self._class
+                if self._class.get((row.table, name), (row.table, name)) == wanted and not is_own:
+                    return source
+        if not is_new or column in self._class or column[1] == "id":
+            return None
+        # As the statement before it means the same row: its key has the same name here.
+        named = (x.values[column[1]] for x in reversed(self._rows) if column[1] in x.values and x.table != column[0])  # fmt: skip
+        return next((x for x in named if not x.returned), None)
+
+    def _not_all_rounds_alike(
+        self,
+        at: int,
+        one: Analysed,
+        table: str,
+        found: dict[str, Source],
+        columns: Mapping[str, int],
+    ) -> dict[str, Source]:
+        """Return sources so that a loop's rounds do not all mean the same row: the last part of its key is each round's own."""
+        loop = next((x for x in self._kind.loops if x.first <= at <= x.last), None)
+        if loop is None or found.keys() != columns.keys() or any(x.step >= loop.first for x in found.values()):  # fmt: skip
+            return found
+        keys = [key for x in one.roots.values() if x.name == table for key in x.unique]
+        last = next((key[-1] for key in keys if set(key) <= columns.keys()), [*columns][-1])
+        return {x: source for x, source in found.items() if x != last}
+
+    # --- rows ---
+
+    def _know(self, row: Row, depth: int = 0) -> None:
+        """Note a row, and those that it refers to."""
+        self._rows.append(row)
+        for key in self._foreign if depth < _MOST_ANCESTORS else ():
+            if key.table == row.table and set(key.columns) <= row.values.keys():
+                values = {b: row.values[a] for a, b in zip(key.columns, key.parent_columns, strict=False)}  # fmt: skip
+                if not any(x.table == key.parent and values.items() <= x.values.items() for x in self._rows):  # fmt: skip
+                    self._know(Row(key.parent, values), depth + 1)
 
 
-def _has_that_name(one: Column, column: Column, parents: Mapping[Column, list[Column]]) -> bool:
-    """Whether an earlier column may be the same by its name; what has to be in another table must be there, too."""
-    wanted = set(parents.get(column, ()))
-    is_there = not wanted or bool(wanted & set(parents.get(one, ())))
-    return one[1] == column[1] != "id" and is_there
+def _may_be_about_one(one: Analysed) -> bool:
+    """Whether what comes behind it may be about one of the rows that a statement returned."""
+    return one.wanted.rows <= _MOST_RETURNED * max(one.wanted.calls, 1)
+
+
+def _returned(one: Analysed) -> Iterator[tuple[str, str, str]]:
+    """Yield table, column and name of what a statement returns; none where the driver could not name one of them."""
+    if all(_VARIABLE.fullmatch(x.name) for x in one.results):
+        for x in one.results:
+            if x.is_not_null:  # the driver takes NULL for an empty text
+                yield x.table, x.column, x.name
+
+
+def _link(at: int, parameter: int, source: Source) -> Link:
+    return Link(at, parameter, source.step, source.parameter, returned=source.returned)
 
 
 def _equalities(one: Analysed) -> dict[Column, int]:
@@ -117,11 +308,18 @@ def _inserted(one: Analysed) -> dict[Column, int]:
     }  # fmt: skip
 
 
-def _parents(twin: Twin) -> Mapping[Column, list[Column]]:
-    found: dict[Column, list[Column]] = {}
-    for one in twin.schema.constraints:
-        if one.kind == "f" and one.references is not None:
-            _, table, columns = one.references
-            for own, other in zip(one.columns, columns, strict=False):
-                found.setdefault((one.table, own), []).append((table, other))
-    return found
+def _classes(foreign: Iterable[Foreign]) -> dict[Column, Column]:
+    """Return for columns of foreign keys what stands for all that are connected with them."""
+    above: dict[Column, Column] = {}
+
+    def top(column: Column) -> Column:
+        while (up := above.get(column, column)) != column:
+            column = up
+        return column
+
+    for key in foreign:
+        for own, other in zip(key.columns, key.parent_columns, strict=False):
+            one, another = top((key.table, own)), top((key.parent, other))
+            above.setdefault(one, one)
+            above[one] = above.setdefault(another, another)
+    return {column: top(column) for column in above}

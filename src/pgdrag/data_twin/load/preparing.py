@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
@@ -15,9 +16,9 @@ from pgdrag.data_twin.load.calibration import Bench, Calibrated, Values, Work, w
 from pgdrag.data_twin.load.fresh import Fresh, fresh_options
 from pgdrag.data_twin.load.growth import Growth
 from pgdrag.data_twin.load.job import NOTHING, job, job_of
-from pgdrag.data_twin.load.links import linked
+from pgdrag.data_twin.load.links import belonging, foreign_keys, linked
 from pgdrag.data_twin.load.mix import Mix, shortened
-from pgdrag.data_twin.load.sampling import Sampled, free_value, sampled
+from pgdrag.data_twin.load.sampling import Sampled, free_value, is_once, sampled
 from pgdrag.data_twin.load.scripts import Sendable, script_of
 from pgdrag.data_twin.load.statements import Analysed, analysed
 from pgdrag.data_twin.load.texts import change_of
@@ -118,7 +119,12 @@ def prepare(
     if growth is not None:
         notes += growth.undo()
     notes += _differences(twin, known, ready)
-    _keep_job(connection, twin, mix, known, {n: x.sendable for n, x in ready.items()})
+    foreign = foreign_keys(twin)
+    sendable = {
+        n: x.sendable if is_once(known[n]) else replace(x.sendable, belonging=partial(belonging, known[n], foreign=foreign))
+        for n, x in ready.items()
+    }  # fmt: skip
+    _keep_job(connection, twin, mix, known, sendable)
     for schema, name in {(x.table.schema, x.table.name) for x in known.values() if x.table}:
         # What was tried left dead rows behind.
         connection.execute(f"VACUUM {quoted(schema, name)}".encode())
@@ -161,8 +167,7 @@ def _prepared(
     bench = Bench(connection, one, drawn, _first(keys), _CANDIDATES, most_s=most_s)
     calibrated = bench.calibrated()
     pool, work = f"s{one.number}" if one.types else "", calibrated.work
-    # What is deleted once is gone.
-    is_in_turn = one.change.kind == "delete"
+    is_in_turn = is_once(one)
     if pool:
         rows: list[Values] = []
         if one.change.kind == "select" and one.wanted.calls < _FEW_CALLS:
@@ -189,8 +194,9 @@ def _first(keys: Sequence[Sequence[Fresh]]) -> list[Fresh]:
     """Return what is fresh where nothing of an earlier statement is."""
     chosen: dict[int, Fresh] = {}
     for options in keys:
-        if options and not {x.parameter for x in options} & chosen.keys():
-            chosen[options[0].parameter] = options[0]
+        usable = [x for x in options if not x.refers]
+        if usable and not {x.parameter for x in options} & chosen.keys():
+            chosen[usable[0].parameter] = usable[0]
     return [*chosen.values()]
 
 
@@ -222,8 +228,6 @@ def _fill(
     row = connection.execute(_SIZE).fetchone()
     assert row is not None, "an aggregate has a row"
     most = min(most, max(int(row[0]), LEAST_ROWS), int(_ALL_BYTES / 10 / max(float(row[1]), 1)))
-    # What is deleted once is gone.
-    is_once = one.change.kind == "delete"
     names = ", ".join(f"p{n}" for n in one.parameters)
     parts, taken = [], []
     for at, (stratum, share) in enumerate(calibrated.shares):
@@ -231,7 +235,7 @@ def _fill(
         chosen = f"{bench.selection(stratum)} ORDER BY n LIMIT {count}"
         parts.append(f"s{at} AS MATERIALIZED (SELECT row_number() OVER () AS k, c.* FROM ({chosen}) AS c ({names}))")  # fmt: skip
         there = f"(SELECT count(*) FROM s{at})"
-        wanted_rows = f"least({count}, {there})" if is_once else str(count)
+        wanted_rows = f"least({count}, {there})" if is_once(one) else str(count)
         taken.append(f"SELECT i, {at} AS stratum, {names} FROM generate_series(1, {wanted_rows}) AS i JOIN s{at} ON k = 1 + (i - 1) % {there}")  # fmt: skip
     connection.execute(f"DROP TABLE IF EXISTS {table}".encode())
     order = "pg_catalog.hashint8(i::int8 * 64 + stratum), i, stratum"
@@ -305,9 +309,9 @@ def _keep_job(
     for kind in mix.types:
         script = script_of(linked(kind, known, twin), sendable)
         weight = max(round(kind.weight), 1) if script.text != NOTHING else 0
-        draws = [{"pool": pool, "prefix": prefix} for pool, prefix in script.draws]
+        draws = [{name: x for name, x in asdict(draw).items() if x} for draw in script.draws]
         scripts.append({"name": kind.name, "text": script.text, "weight": weight, "draws": draws})
-        for pool, _ in script.draws:
+        for pool in {x.pool for x in script.draws}:
             one = known[int(pool[1:])]
             names = [f"p{n}" for n in one.parameters]
             used[pool] = {

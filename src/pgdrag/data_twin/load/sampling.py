@@ -117,6 +117,28 @@ def free_value(one: Analysed, number: int, now: str) -> str | None:
     return known.get(name)
 
 
+def is_once(one: Analysed) -> bool:
+    """Whether a statement can be executed but once with the same values: what is deleted is gone, a pair is there."""
+    return one.change.kind == "delete" or bool(_apart(one))
+
+
+def _apart(one: Analysed) -> dict[str, tuple[str, ...]]:
+    """Return columns of what is inserted whose values have to be of another row than the rest, so that the key is new.
+
+    Of a unique key that only refers to other tables (a user and what they like) it is the last column; with it come
+    those that its foreign keys share with the rest, and that have to be of one row.
+    """
+    table, found = one.table, dict[str, tuple[str, ...]]()
+    if table is None or one.change.kind != "insert" or one.change.has_conflict:
+        return found
+    for key in table.unique:
+        if not set(key) <= table.referring or any(set(key) <= set(x) for x in table.foreign):
+            continue
+        own = {x for columns in table.foreign if key[-1] in columns for x in columns}
+        found[key[-1]] = tuple(sorted(own - {key[-1]}))
+    return found
+
+
 def cast_type(type_: str) -> str:
     """Return a type's name for a cast: that of `character` would cut a text to one character."""
     for short, whole in (("character", "pg_catalog.bpchar"), ("bit", "pg_catalog.varbit")):
@@ -486,6 +508,10 @@ class _Maker:
             value = free_value(self.one, number, self.now)
             return [f"'{value}'" if value is not None else "NULL"]
         own = f"{main if self._is_changed(main) else _TARGET}.{quoted(column)}"
+        others = _apart(self.one).get(column) if x.is_inserted else None
+        if others is not None and self._is_changed(main):
+            partition = ", ".join(f"{main}.{quoted(other)}" for other in others) or "true"
+            return [f"coalesce(lead({own}, {x.row + 1}) OVER (PARTITION BY {partition} ORDER BY {main}.{_ROW}), {own})"]  # fmt: skip
         ahead = x.row + (0 if x.is_inserted else 1)
         if not ahead or not self._is_changed(main):
             return [own]

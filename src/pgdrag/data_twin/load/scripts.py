@@ -7,14 +7,16 @@ that has to be new is made of the client's own serial number.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdrag.data_twin.load.fresh import Fresh
 from pgdrag.data_twin.load.job import NOTHING
-from pgdrag.data_twin.load.mix import Link, Loop, TransactionType
+from pgdrag.data_twin.load.kinds import Link, Loop, Step, TransactionType
 from pgdrag.data_twin.load.sampling import cast_type
+from pgdrag.data_twin.load.texts import change_of
 from pgdrag.literals import sql_tokens
+from pgdrag.twins.transactions import QUANTILES
 
 _SHARES = 1_000_000
 
@@ -29,6 +31,7 @@ class Sendable:
         pool: its pool's name; "" where it has no parameter.
         keys: for each unique key of what it inserts, which parameters can be fresh.
         is_in_turn: its pool's rows are taken one after the other, and not by lot.
+        belonging: returns of parameters that are equal to earlier ones those that its row of the pool has to agree with.
     """
 
     text: str
@@ -36,14 +39,34 @@ class Sendable:
     pool: str
     keys: Sequence[Sequence[Fresh]] = ()
     is_in_turn: bool = False
+    belonging: Callable[[Iterable[int]], Iterable[int]] = lambda _: ()
+
+    @property
+    def is_insert(self) -> bool:
+        """Whether it makes a new row."""
+        return change_of(self.text).kind == "insert"
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A row of a pool for a step.
+
+    Attributes:
+        prefix: of its variables.
+        like: of the pool's variables, those that have to be equal to a variable of an earlier draw.
+    """
+
+    pool: str
+    prefix: str
+    like: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
 class ScriptText:
-    """A script, and which pools it takes rows of, with which prefix."""
+    """A script, and which rows of pools it takes."""
 
     lines: list[str] = field(default_factory=list)
-    draws: list[tuple[str, str]] = field(default_factory=list)
+    draws: list[Draw] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -62,63 +85,70 @@ class _Writer:
         self._statements = statements
         self._links = {(x.step, x.parameter): x for x in kind.links}
         self._script = ScriptText()
-        # The variable of each step's parameter, in its latest round; of those that are fresh, the step.
+        # The variable of each step's parameter, in its latest round, and in each; of those that are fresh, the step.
         self._variables: dict[tuple[int, int | str], str] = {}
+        self._of_rounds: dict[tuple[int, int, tuple[int, ...]], str] = {}
         self._fresh: dict[str, int] = {}
+        self._drawn: set[str] = set()
 
     def written(self) -> ScriptText:
         steps = self._kind.steps
         if not any(x.statement in self._statements for x in steps):
             return ScriptText([NOTHING])
+        if any(x.begins is not None for x in steps):
+            self._add(f"\\set branch random(1, {_SHARES})\n")
         if self._kind.is_block:
             self._add("BEGIN;\n")
-        at = 0
-        while at < len(steps):
-            loop = next((x for x in self._kind.loops if x.first == at), None)
-            if loop is None:
-                self._step(at, 0)
-                at += 1
-            else:
-                self._loop(loop)
-                at = loop.last + 1
+        # Of loops that begin at the same step, the widest first: it has the others in each of its rounds.
+        loops = sorted(self._kind.loops, key=lambda x: (x.first, -x.last))
+        self._steps(0, len(steps) - 1, loops, ())
         if self._kind.is_block:
+            self._add(*_pause(self._kind.last_pause_s))
             self._add("ROLLBACK;\n" if self._kind.is_rolled_back else "END;\n")
         return self._script
 
     def _add(self, *lines: str) -> None:
         self._script.lines += lines
 
-    def _loop(self, loop: Loop) -> None:
+    def _steps(self, first: int, last: int, loops: Sequence[Loop], rounds: tuple[int, ...]) -> None:
+        at = first
+        while at <= last:
+            inner = [x for x in loops if x.first >= at and x.last <= last]
+            if not inner or inner[0].first > at:
+                self._step(at, rounds)
+                at += 1
+            else:
+                self._loop(inner[0], inner[1:], rounds)
+                at = inner[0].last + 1
+
+    def _loop(self, loop: Loop, inner: Sequence[Loop], rounds: tuple[int, ...]) -> None:
         """Write the rounds out one after the other: the language has no loops."""
-        variable = f"rounds{loop.first + 1}"
-        self._add(*_number_of_rounds(variable, loop.repeats))
+        first, last = loop.like or (loop.first, loop.last)
+        variable = f"rounds{first + 1}_{last + 1}"
+        if loop.like is None:
+            self._add(*_number_of_rounds(variable, loop.repeats))
         least = min(number for number, _ in loop.repeats)
         for round_ in range(loop.most):
             if round_ >= least:
                 self._add(f"\\if :{variable} > {round_}\n")
-            for at in range(loop.first, loop.last + 1):
-                self._step(at, round_)
+            self._steps(loop.first, loop.last, inner, (*rounds, round_))
             if round_ >= least:
                 self._add("\\endif\n")
 
-    def _step(self, at: int, round_: int) -> None:
+    def _step(self, at: int, rounds: tuple[int, ...]) -> None:
         step = self._kind.steps[at]
         one = self._statements.get(step.statement)
         if one is None:
             return
-        prefix = f"s{at + 1}_" if not round_ else f"s{at + 1}r{round_ + 1}_"
-        if one.pool:
-            self._script.draws.append((one.pool, prefix))
-        is_drawn = step.share < 1
-        if is_drawn:
-            self._add(
-                f"\\set drawn random(1, {_SHARES})\n",
-                f"\\if :drawn <= {round(step.share * _SHARES)}\n",
-            )
+        prefix = f"s{at + 1}{''.join(f'r{x + 1}' for x in rounds) if any(rounds) else ''}_"
+        chosen = [*_chosen(step)]
+        self._add(*chosen)
         names = {n: f"{prefix}p{n}" for n in range(1, len(one.types) + 1)}
         lines: list[str] = []
         for n in names:
-            names[n] = self._linked(at, n, names[n], lines)
+            names[n] = self._linked(at, n, names[n], lines, rounds)
+        if one.pool:
+            self._draw(one, prefix, names)
         expressions = {n: f":{name}" for n, name in names.items()}
         for fresh in self._needed(at, one.keys, names, prefix):
             if not lines or "fresh" not in lines[0]:
@@ -130,16 +160,31 @@ class _Writer:
             if fresh.kind == "number":
                 self._fresh[name] = at
         self._variables |= {(at, n): name for n, name in names.items()}
-        end = self._result(at, prefix)
-        self._add(*lines, f"{with_variables(one.text, expressions, one.types)}{end}\n")
-        if is_drawn:
+        self._of_rounds |= {(at, n, rounds): name for n, name in names.items()}
+        end = self._result(at, one, prefix)
+        self._add(*_pause(step.pause_s), *lines)
+        self._add(f"{with_variables(one.text, expressions, one.types)}{end}\n")
+        if chosen:
             self._add("\\endif\n")
 
-    def _linked(self, at: int, parameter: int, own: str, lines: list[str]) -> str:
+    def _draw(self, one: Sendable, prefix: str, names: Mapping[int, str]) -> None:
+        """Take a row for a step, one that agrees with what an earlier one is about."""
+        linked = {n: name for n, name in names.items() if name in self._drawn}
+        like = {f"p{n}": linked[n] for n in sorted(one.belonging(linked))}
+        self._script.draws.append(Draw(one.pool, prefix, like))
+        self._drawn |= {f"{prefix}p{n}" for n in names}
+
+    def _linked(
+        self, at: int, parameter: int, own: str, lines: list[str], rounds: tuple[int, ...]
+    ) -> str:
         """Return the variable of a parameter: its own, or that of an earlier one."""
         link = self._links.get((at, parameter))
-        other = self._variables.get((link.from_step, link.returned or link.from_parameter)) if link else None  # fmt: skip
-        if link is None or other is None:
+        if link is None:
+            return own
+        other = self._variables.get((link.from_step, link.returned or link.from_parameter))
+        if link.is_in_step:
+            other = self._of_rounds.get((link.from_step, link.from_parameter, rounds), other)
+        if other is None:
             return own
         if not link.differences:
             return other
@@ -147,17 +192,20 @@ class _Writer:
         lines += [*_difference(name, other, link)]
         return name
 
-    def _result(self, at: int, prefix: str) -> str:
+    def _result(self, at: int, one: Sendable, prefix: str) -> str:
         """Return a statement's end, which keeps what it returns where a later one is sent that."""
         returned = {x.returned for x in self._kind.links if x.returned and x.from_step == at}
         for column in returned:
             name = self._variables[at, column] = f"{prefix}r_{column}"
-            self._fresh[name] = at
-        return f" \\gset {prefix}r_" if returned else ";"
+            if one.is_insert:
+                self._fresh[name] = at
+        # Where no row is returned, the variable stays as it was.
+        return f" \\aset {prefix}r_" if returned else ";"
 
     def _is_fresh(self, at: int, variable: str) -> bool:
         """Whether a variable is new in each execution of a step, and not the same in all rounds of its loop."""
-        loop = next((x for x in self._kind.loops if x.first <= at <= x.last), None)
+        loops = [x for x in self._kind.loops if x.first <= at <= x.last]
+        loop = min(loops, key=lambda x: x.last - x.first, default=None)
         made = self._fresh.get(variable)
         return made is not None and (loop is None or loop.first <= made <= loop.last)
 
@@ -170,10 +218,37 @@ class _Writer:
             numbers = {x.parameter for x in options}
             if any(self._is_fresh(at, names[n]) for n in numbers) or numbers & chosen.keys():
                 continue
-            own = [x for x in options if names[x.parameter] == f"{prefix}p{x.parameter}"]
-            for option in (own or list(options))[:1]:
+            usable = [x for x in options if not x.refers]
+            own = [x for x in usable if names[x.parameter] == f"{prefix}p{x.parameter}"]
+            for option in (own or usable)[:1]:
                 chosen[option.parameter] = option
         yield from chosen.values()
+
+
+def _chosen(step: Step) -> Iterator[str]:
+    """Yield the beginning of a step that not all transactions run."""
+    if step.share >= 1:
+        return
+    if step.begins is None:
+        yield f"\\set drawn random(1, {_SHARES})\n"
+        yield f"\\if :drawn <= {round(step.share * _SHARES)}\n"
+        return
+    first, last = (round(x * _SHARES) for x in (step.begins, step.begins + step.share))
+    yield f"\\if :branch > {first} and :branch <= {last}\n"
+
+
+def _pause(quantiles_s: Sequence[float]) -> Iterator[str]:
+    """Yield what waits as long as the application did, by lot between two quantiles each."""
+    if not quantiles_s:
+        return
+    times = [round(1_000_000 * x) for x in quantiles_s]
+    cases = [
+        f"WHEN :drawn <= {round(share * _SHARES)} THEN random({low}, {max(low, high)})"
+        for share, low, high in zip(QUANTILES[1:], times, times[1:], strict=False)
+    ]
+    yield f"\\set drawn random(1, {_SHARES})\n"
+    yield f"\\set pause CASE {' '.join(cases)} ELSE {times[-1]} END\n"
+    yield "\\sleep :pause us\n"
 
 
 def _number_of_rounds(variable: str, repeats: Iterable[tuple[int, float]]) -> Iterator[str]:

@@ -36,11 +36,18 @@ SELECT n.nspname::text, c.relname::text,
                 WHERE k.at <= i.indnkeyatts ORDER BY k.at), E'\\n')
                FROM pg_catalog.pg_index AS i WHERE i.indrelid = c.oid AND i.indisunique AND i.indpred IS NULL
               ORDER BY i.indisprimary DESC, i.indexrelid),
-       ARRAY(SELECT DISTINCT attname::text FROM pg_catalog.pg_constraint AS f
-               JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = ANY (f.conkey)
-              WHERE f.conrelid = c.oid AND f.contype = 'f')
+       ARRAY(SELECT pg_catalog.array_to_string(ARRAY(
+               SELECT attname FROM pg_catalog.pg_attribute AS a WHERE a.attrelid = c.oid AND a.attnum = ANY (f.conkey)), E'\\n')
+               FROM pg_catalog.pg_constraint AS f WHERE f.conrelid = c.oid AND f.contype = 'f' ORDER BY f.oid)
   FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
  WHERE c.oid = pg_catalog.to_regclass(%s)
+"""
+# Of columns by their table's OID and their number.
+_COLUMNS: LiteralString = """
+SELECT c.oid::int8, a.attnum::int, c.relname::text, a.attname::text, a.attnotnull
+  FROM ROWS FROM (pg_catalog.unnest(%s::int8[]), pg_catalog.unnest(%s::int[])) AS wanted (relation, number)
+  JOIN pg_catalog.pg_class AS c ON c.oid = wanted.relation
+  JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = wanted.number AND a.attnum > 0
 """
 _ROOT: LiteralString = """
 SELECT n.nspname::text, c.relname::text, greatest(pg_catalog.sum(s.reltuples), 0)::float8,
@@ -64,7 +71,7 @@ class Table:
     Attributes:
         types: of its columns.
         unique: the columns of each unique key, the primary key first.
-        referring: columns of foreign keys.
+        foreign: the columns of each foreign key.
     """
 
     schema: str
@@ -72,7 +79,12 @@ class Table:
     columns: tuple[str, ...]
     types: Mapping[str, str]
     unique: tuple[tuple[str, ...], ...]
-    referring: frozenset[str]
+    foreign: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def referring(self) -> frozenset[str]:
+        """Columns of foreign keys."""
+        return frozenset(column for key in self.foreign for column in key)
 
 
 @dataclass(frozen=True)
@@ -83,6 +95,21 @@ class Root:
     name: str
     rows: float
     unique: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Result:
+    """A column that a statement returns.
+
+    Attributes:
+        name: in what is returned.
+        table, column: whose values they are; "" for what is computed.
+    """
+
+    name: str
+    table: str = ""
+    column: str = ""
+    is_not_null: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,6 +133,7 @@ class Analysed:
     roots: Mapping[str, Root]
     limits: Mapping[int, str]
     wanted: Statement
+    results: tuple[Result, ...] = ()
 
     @property
     def parameters(self) -> range:
@@ -129,6 +157,7 @@ def analysed(
     for text in (first, *typed_texts(first)):
         try:
             with prepared(connection, text) as types:
+                results = _results(connection)
                 plan = _plan(connection, text, len(types))
             break
         except psycopg.Error as error:
@@ -144,7 +173,7 @@ def analysed(
     table = _table(connection, quoted(*change.table)) if change.table else None
     roots = {alias: root for alias, of in found.tables.items() if (root := _root(connection, *of))}
     return Analysed(
-        statement.number, text, types, change, table, found, roots, limits(text), statement
+        statement.number, text, types, change, table, found, roots, limits(text), statement, results
     )
 
 
@@ -169,6 +198,20 @@ class prepared:  # noqa: N801  # a context manager
             self._connection.execute(b"DEALLOCATE ALL")
 
 
+def _results(connection: psycopg.Connection[Any]) -> tuple[Result, ...]:
+    """Return what the statement that is prepared returns, by the server's word."""
+    said = connection.pgconn.describe_prepared(NAME.encode())
+    places = [(said.ftable(x), said.ftablecol(x)) for x in range(said.nfields)]
+    rows = connection.execute(_COLUMNS, ([table for table, _ in places], [at for _, at in places]))
+    known = {
+        (table, at): (name, column, is_not_null) for table, at, name, column, is_not_null in rows
+    }
+    return tuple(
+        Result((said.fname(at) or b"").decode(errors="replace"), *known.get(place, ()))
+        for at, place in enumerate(places)
+    )
+
+
 def _plan(connection: psycopg.Connection[Any], text: str, parameters: int) -> Mapping[str, Any]:
     # All partitions are to be seen, and every condition on its own.
     connection.execute("SELECT set_config('enable_partition_pruning', 'off', false), set_config('max_parallel_workers_per_gather', '0', false)")  # fmt: skip
@@ -190,10 +233,10 @@ def _table(connection: psycopg.Connection[Any], name: str) -> Table | None:
     row = connection.execute(_TABLE, (name,)).fetchone()
     if row is None:
         return None
-    schema, relation, columns, types, unique, referring = row
+    schema, relation, columns, types, unique, foreign = row
     return Table(
         schema, relation, tuple(columns), dict(zip(columns, types, strict=True)),
-        tuple(tuple(x.split("\n")) for x in unique if x), frozenset(referring),
+        tuple(tuple(x.split("\n")) for x in unique if x), tuple(tuple(x.split("\n")) for x in foreign),
     )  # fmt: skip
 
 

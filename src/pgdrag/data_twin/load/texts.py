@@ -87,7 +87,6 @@ class Change:
         table: as the text has it: ("shop", "orders") or ("orders",).
         inserted: columns that INSERT names; empty where it names none.
         has_conflict: ON CONFLICT.
-        returned: columns that an INSERT of one row surely returns; "*": all.
     """
 
     kind: Kind
@@ -95,7 +94,6 @@ class Change:
     assignments: tuple[Assignment, ...] = ()
     inserted: tuple[str, ...] = ()
     has_conflict: bool = False
-    returned: tuple[str, ...] = ()
 
 
 def change_of(text: str) -> Change:
@@ -160,7 +158,6 @@ def _insert(items: Sequence[Item], at: int, text: str) -> Change:
             break
     selected = next((i for i in range(at, len(items)) if items[i].word == "select"), None)
     if values is None and selected is not None:
-        row = 2  # or any number
         end = next(
             (i for i in range(selected, len(items)) if items[i].word in _SELECTION_ENDS), len(items)
         )
@@ -170,17 +167,7 @@ def _insert(items: Sequence[Item], at: int, text: str) -> Change:
     conflict = next((i for i in range(at, len(items)) if items[i].word == "conflict"), None)
     if conflict is not None:
         found += _sets(items, conflict, text)
-    has_conflict = conflict is not None
-    is_one = row == 1 and not (has_conflict and any(x.word == "nothing" for x in items[conflict:]))
-    returned = tuple(_returned(items)) if is_one else ()
-    return Change("insert", table, tuple(found), tuple(columns), has_conflict, returned)
-
-
-def _returned(items: Sequence[Item]) -> Iterator[str]:
-    at = next((i for i, x in enumerate(items) if x.word == "returning"), len(items))
-    for cell in _cells(items[at + 1 :]):
-        if len(cell) == 1 and (cell[0].kind in ("word", "name") or cell[0].text == "*"):
-            yield cell[0].name
+    return Change("insert", table, tuple(found), tuple(columns), conflict is not None)
 
 
 def _sets(items: Sequence[Item], at: int, text: str) -> Iterator[Assignment]:
