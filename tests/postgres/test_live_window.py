@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 
 import pytest
 from commands import dsn
@@ -13,8 +13,7 @@ from psycopg import Connection
 
 from pgdrag.collectors import Unseen
 from pgdrag.driver.connection_string import Server, reach
-from pgdrag.driver.pooler import Pooler
-from pgdrag.errors import ServerLost, UsageError
+from pgdrag.errors import ServerLost
 from pgdrag.host.process_alive import wait_until
 from pgdrag.live.server import APPLICATION_NAME, ExistingServer
 from pgdrag.live.window import Gap, LiveObserver, observe_window
@@ -69,6 +68,20 @@ def test_a_window_counts_others_transactions_and_not_its_own(
     assert found.transactions is not None
     assert found.transactions >= 20
     assert 0 < found.own_query_s < found.length_s + 2
+
+
+def test_a_window_counts_the_processors_that_the_server_may_use(
+    running: Callable[..., Cluster],
+) -> None:
+    cluster = running()
+    assert cluster.postmaster_pid is not None
+    before = os.sched_getaffinity(cluster.postmaster_pid)
+    os.sched_setaffinity(cluster.postmaster_pid, {min(before)})
+    try:
+        found = observe_window(reached(cluster), SHORT_S)
+    finally:
+        os.sched_setaffinity(cluster.postmaster_pid, before)
+    assert found.value("processors") == 1
 
 
 def test_a_window_names_tables_and_who_blocks(running: Callable[..., Cluster]) -> None:
@@ -248,16 +261,6 @@ def test_without_its_host_the_server_is_seen_by_its_views_alone(
     assert found.transactions is not None
     for name in ("host_user_share", "disk_busy_share", "disk_free_bytes", "server_cpu_share"):
         assert "the server does not run on this host" in found.by_name[name].missing
-
-
-def test_a_pooler_is_refused_even_where_its_sessions_are_given_out_in_turn(
-    running: Callable[..., Cluster],
-) -> None:
-    server = reached(running())
-    with server.connect() as connection:
-        pooled = replace(server, pooler=Pooler("session", keeps_prepared=True))
-        with pytest.raises(UsageError, match="there is a pooler in session mode before"):
-            ExistingServer(pooled, connection)
 
 
 def test_a_log_that_cannot_be_read_has_its_reason(running: Callable[..., Cluster]) -> None:

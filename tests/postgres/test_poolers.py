@@ -122,15 +122,22 @@ def test_a_pooler_in_session_mode_gives_each_client_a_session(pooled: str) -> No
 @only("session")
 @pytest.mark.parametrize(
     "command",
-    [("doctor", "--for", "1s"), ("compare", "default", "work_mem=8MB", "--dsn")],
+    [
+        ("doctor", "--for", "1s"),
+        ("observe", "--for", "1s"),
+        ("capture", "twin", "--for", "1s"),
+        ("compare", "default", "work_mem=8MB", "--dsn"),
+    ],
     ids=lambda command: command[0],
 )
 def test_a_session_that_others_had_before_is_refused_where_settings_matter(
-    pooled: str, command: tuple[str, ...]
+    pooled: str, command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     status, out, err = pgdrag(*command, pooled)
     assert (status, out) == (2, "")
     assert "needs a session of its own, and there is a pooler in session mode" in err
+    assert not list(tmp_path.glob("*.*"))
 
 
 @only("statement")

@@ -53,6 +53,14 @@ def test_the_least_limit_up_the_tree_decides_in_version_2(tmp_path: Path) -> Non
     assert allowance(version_2(tmp_path, contents)) == Allowance(64 << 20, 0.5)
 
 
+def test_another_process_has_limits_of_its_own(tmp_path: Path) -> None:
+    contents = {"user/session/cpu.max": "50000 100000", "server/cpu.max": "150000 100000"}
+    proc = version_2(tmp_path, contents)
+    files(proc / str(os.getpid()), {"cgroup": "0::/server"})
+    allowed = float(len(os.sched_getaffinity(0)))
+    assert allowance(proc, os.getpid()).processors == min(1.5, allowed)
+
+
 def test_the_least_limit_up_the_tree_decides_in_version_1(tmp_path: Path) -> None:
     contents = {
         "memory/memory.limit_in_bytes": NO_LIMIT_1,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pgdrag.driver.connect_errors import Asked, connect_error, session_refused, why_ignored
-from pgdrag.driver.pooler import Pooler, sendable
+from pgdrag.driver.pooler import Pooler, refuse_shared_sessions, sendable
 from pgdrag.errors import DriverError, ServerLost, UsageError
 
 ASKED = Asked("db1", "5432", "me", "shop", timeout_s="10")
@@ -108,3 +108,13 @@ def test_transactions_of_several_statements_do_not_get_through_statement_mode() 
     assert sendable(STATEMENT, "extended", is_default=False, has_blocks=False) == "extended"
     with pytest.raises(UsageError, match="no transaction of several statements"):
         sendable(STATEMENT, "extended", is_default=False, has_blocks=True)
+
+
+def test_sessions_given_out_in_turn_are_refused_only_where_settings_matter() -> None:
+    refuse_shared_sessions(SESSION, "horizon show")
+    with pytest.raises(
+        UsageError, match="doctor needs a session of its own, and there is a pooler in session mode"
+    ):
+        refuse_shared_sessions(SESSION, "doctor", even_in_turn=True)
+    with pytest.raises(UsageError, match="there is a pooler in transaction mode before"):
+        refuse_shared_sessions(TRANSACTION, "horizon show")

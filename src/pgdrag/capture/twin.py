@@ -134,7 +134,7 @@ class TwinCapture:
 
         Raises:
             ServerLost: the server does not answer, or was lost: nothing is captured.
-            ServerError: it is reached through a pooler, or refuses to tell its schema.
+            ServerError: it refuses to tell its schema.
             LogError: the log that is wanted cannot be read: that is known before the window.
             KeyboardInterrupt: Ctrl-C while the schema was read.
         """

@@ -94,7 +94,7 @@ def doctor(
     kept = None if since is None else read_stretch(since)
     earlier = None if kept is None else period_of_stretch(kept)
     example = "pgdrag doctor postgresql://me@db1/shop"
-    server = named_server(subject, example, own_session="doctor")
+    server = named_server(subject, example, own_session="doctor", even_in_turn=True)
     if kept is not None:
         _refuse_other_server(kept, server)
     with live_line(stderr()) as say:

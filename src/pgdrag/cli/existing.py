@@ -6,7 +6,6 @@ from collections.abc import Collection
 
 from pgdrag.cli.place import open_scratch
 from pgdrag.cli.server_argument import free_server, named_server, require_consent
-from pgdrag.driver.pooler import refuse_shared_sessions
 from pgdrag.errors import UsageError
 from pgdrag.existing.permission import RESTART, Permission, refuse_without_server
 from pgdrag.existing.runner import ExistingTrialRunner
@@ -59,8 +58,9 @@ def _reached(
         )
     # What a dead pgdrag changed there is undone before it is taken for the server's own.
     scratch = open_scratch()
-    server = named_server(dsn, _EXAMPLE, is_for_driver=True)
-    refuse_shared_sessions(server.pooler, "an experiment", even_in_turn=True)
+    server = named_server(
+        dsn, _EXAMPLE, is_for_driver=True, own_session="an experiment", even_in_turn=True
+    )
     # What another one has set there is not the server's own either.
     server = free_server(server, wait_s)
     permission = Permission(frozenset(allowed), restart_command or "")

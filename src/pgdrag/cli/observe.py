@@ -89,7 +89,7 @@ def observe(
         )
     refuse_unwritable(out, needs_directory=True)
     example = "pgdrag observe postgresql://me@db1/shop --out shop.obs"
-    server = named_server(dsn, example, own_session="observe")
+    server = named_server(dsn, example, own_session="observe", even_in_turn=True)
     path = out or Path(f"{server.target.database.replace('/', '_')}.obs")
     file = _opened(path, append=append, most_bytes=most_bytes)
     talk = stderr()
@@ -146,7 +146,7 @@ def _progress_words(progress: RecordingProgress, for_s: float) -> str:
     if latest is not None:
         commits, active = (latest.values.get(x) for x in ("commits_per_s", "active_sessions"))
         words += f"; {format_rate(commits.mean)} committed" if commits is not None else ""
-        words += f", {format_number(active.mean)} sessions active" if active is not None else ""
+        words += f", active sessions: {format_number(active.mean)}" if active is not None else ""
     return words
 
 

@@ -29,6 +29,7 @@ def named_server(
     *,
     is_for_driver: bool = False,
     own_session: str = "",
+    even_in_turn: bool = False,
 ) -> Server:
     """Return the server that the arguments name, reached as psql reaches it.
 
@@ -37,6 +38,7 @@ def named_server(
         overrides: libpq's keywords that replace those of `dsn`.
         is_for_driver: refuse what the load driver cannot connect to.
         own_session: what needs sessions of its own, and is refused behind a pooler that shares them: "horizon show".
+        even_in_turn: refuse it also where clients get a session one after the other.
 
     Raises:
         UsageError: nothing names a server, or the arguments are not valid.
@@ -51,7 +53,7 @@ def named_server(
     ask_password = getpass.getpass if can_answer() else None
     server = reach(dsn, overrides, ask_password=ask_password, is_for_driver=is_for_driver)
     if own_session:
-        refuse_shared_sessions(server.pooler, own_session)
+        refuse_shared_sessions(server.pooler, own_session, even_in_turn=even_in_turn)
     return server
 
 

@@ -94,7 +94,7 @@ def capture_twin(
         raise UsageError("--whole-log needs a log", hint="Name it: --log FILE, or --server-log.")
     refuse_unwritable(output, needs_directory=True)
     example = "pgdrag capture twin postgresql://me@db1/shop --output shop.twin"
-    server = named_server(dsn, example, own_session="capture twin")
+    server = named_server(dsn, example, own_session="capture twin", even_in_turn=True)
     path = output or Path(f"{server.target.database.replace('/', '_')}.twin")
     refuse_unwritable(path)
     talk = stderr()
@@ -326,7 +326,7 @@ def _scanned(twin: Twin, dsn: str, rows: int) -> Scan:
     from pgdrag.twins.leaks import scan
 
     example = "pgdrag twin show shop.twin --scan postgresql://me@db1/shop"
-    server = named_server(dsn, example, own_session="twin show --scan")
+    server = named_server(dsn, example, own_session="twin show --scan", even_in_turn=True)
     return scan(twin, original_values(server, rows=rows))
 
 

@@ -1,4 +1,4 @@
-"""How much memory and how many processors may this process use?"""
+"""How much memory and how many processors may a process use?"""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import psutil
 
@@ -29,35 +30,38 @@ class Allowance:
     memory_source: str = field(default="this machine's memory", compare=False)
 
 
-def allowance(proc: Path = PROC) -> Allowance:
-    """Return what this process may use: the least of the machine, its affinity and its control groups.
+def allowance(proc: Path = PROC, pid: int | Literal["self"] = "self") -> Allowance:
+    """Return what a process may use: the least of the machine, its affinity and its control groups.
 
     Args:
-        proc: names the mounts of the control groups (self/mountinfo) and this process's own (self/cgroup).
+        proc: names the mounts of the control groups (self/mountinfo) and the process's own (PID/cgroup).
+
+    Raises:
+        OSError: the process is gone.
     """
     machine = (psutil.virtual_memory().total, Allowance.memory_source)
     memory = [
         (parse_bytes(text), f"memory.max of control group {group}")
-        for group, text in _limits("memory.max", proc)
+        for group, text in _limits("memory.max", proc, pid)
     ]
-    shares = [text.split() for _, text in _limits("cpu.max", proc)]
+    shares = [text.split() for _, text in _limits("cpu.max", proc, pid)]
     processors = [int(quota) / int(period) for quota, period in shares if quota != MAX]
     least_bytes, source = min([machine, *memory], key=lambda one: one[0])
     return Allowance(
         least_bytes,
-        min([float(len(os.sched_getaffinity(0))), *processors]),
+        min([float(len(os.sched_getaffinity(0 if pid == "self" else pid))), *processors]),
         source,
     )
 
 
-def _limits(name: str, proc: Path) -> Iterator[tuple[str, str]]:
-    """Yield what this process's group and those around it set, as version 2 writes it, with the group."""
+def _limits(name: str, proc: Path, pid: int | Literal["self"]) -> Iterator[tuple[str, str]]:
+    """Yield what a process's group and those around it set, as version 2 writes it, with the group."""
     limit = LIMITS[name]
     tree = hierarchy_with(limit.controller, hierarchies(proc))
     if tree is None:
         return
     # A group that cannot be seen from here lies below what can.
-    own = tree.group_of("self", proc) or tree.top
+    own = tree.group_of(pid, proc) or tree.top
     for group in (own, *own.parents):
         if group.is_relative_to(tree.top):
             with suppress(OSError):  # the root group of version 2 has no limits

@@ -19,7 +19,6 @@ import psycopg
 from pgdrag.collectors import OWN_MARK, Unseen, attempt, known
 from pgdrag.driver.abort_connection import abort_after
 from pgdrag.driver.connection_string import SOON_LOST, Server
-from pgdrag.driver.pooler import refuse_shared_sessions
 from pgdrag.driver.process import Target
 from pgdrag.errors import ServerLost
 from pgdrag.host.process_alive import stat_fields
@@ -78,7 +77,7 @@ class ExistingServer:
     """One session's view of a server: what `ObservedCluster` asks for.
 
     Attributes:
-        server: how it was reached.
+        server: how it was reached: without a pooler.
         connection: that collectors share.
     """
 
@@ -91,9 +90,8 @@ class ExistingServer:
 
         Raises:
             ServerLost: it does not answer.
-            UsageError: a pooler stands between, whose sessions others share.
         """
-        refuse_shared_sessions(server.pooler, "observing a server", even_in_turn=True)
+        assert server.pooler is None, "a pooler's sessions are others', too: commands refuse it"
         self.server = server
         self.connection = connection
         self._postmaster = (
@@ -110,7 +108,6 @@ class ExistingServer:
 
         Raises:
             ServerLost: the server does not answer, or refuses.
-            UsageError: a pooler stands between.
         """
         connection = server.connect(application_name=APPLICATION_NAME, **SOON_LOST)
         try:

@@ -7,6 +7,7 @@ from typing import ClassVar, LiteralString
 
 from pgdrag.collectors import Amounts, Collector, Metric, Observer, Unseen, Window, attempt, known
 from pgdrag.collectors._metric import NO_READING
+from pgdrag.host.allowance import allowance
 from pgdrag.units import format_bytes
 
 _AGE: LiteralString = """
@@ -52,7 +53,7 @@ class Upkeep(Collector):
         Metric("archive_behind_s", "time since WAL was last archived, where archiving fails", "archive_behind_s", "s", step=0.001, detail="{archive_failed_wal}"),
         Metric("wal_directory_bytes", "size of pg_wal", "wal_bytes", "bytes", detail="max_wal_size is {max_wal}."),
         Metric("max_wal_bytes", "max_wal_size", "max_wal_bytes", "bytes"),
-        Metric("processors", "processors of the server's machine", "processors", "count"),
+        Metric("processors", "processors that the server may use", "processors", "count"),
         Metric("disk_free_bytes", "free space of the data directory's file system", "free", "bytes"),
         Metric("disk_used_share", "share in use of the data directory's file system", "used", "ratio", "size", detail="{free words} free of {size words}."),
         Metric("disk_fills_in_s", "time until the data directory's file system is full, at this rate", "fills_in", "s"),
@@ -110,8 +111,10 @@ class Upkeep(Collector):
 
 
 def _processors(observer: Observer) -> float:
-    observer.postmaster()
-    return float(os.cpu_count() or 1)
+    try:
+        return allowance(pid=observer.postmaster()).processors
+    except OSError as error:
+        raise Unseen(f"the server's process cannot be looked at: {error.strerror}") from error
 
 
 def _space(observer: Observer) -> tuple[int, int]:

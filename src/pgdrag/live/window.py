@@ -101,7 +101,6 @@ class LiveObserver:
 
         Raises:
             ServerLost: it does not answer, or was lost within the window.
-            UsageError: it is reached through a pooler.
             KeyboardInterrupt: Ctrl-C, unless it may end the window.
         """
         try:

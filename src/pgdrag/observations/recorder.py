@@ -145,7 +145,6 @@ class Recorder:
         Raises:
             KeyboardInterrupt: Ctrl-C; what was written stays.
             ServerError: the file is of another server.
-            UsageError: the server is reached through a pooler.
             StorageError: the file cannot be written.
         """
         begin_s, cpu_s = time.monotonic(), time.process_time()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pgdrag.findings.doctor import Reading, Sights, Symptom
+from pgdrag.units import format_number
 
 # To fork, authenticate and fill the caches of the catalogs.
 _S_PER_SESSION = 0.005
@@ -64,6 +65,7 @@ def _cpu(sights: Sights) -> Reading | None:
         "per_processor": running / processors,
         "running": running,
         "processors": processors,
+        "places": f"{format_number(processors)} processor{'' if processors == 1 else 's'}",
         "share": waiting / sights.time.sessions if sights.time.sessions else 0.0,
     }
 
@@ -74,9 +76,10 @@ CPU_SATURATED = Symptom(
     {"per_processor": 8.0},
     why="With eight sessions competing for each processor, a session waits for CPU seven eighths of its time. A "
     "benchmark at full speed has two to four.",
-    says="{running:.0f} sessions compete for {processors:.0f} processors; {share:.0%} of sessions' time goes to "
+    says="{running:.0f} sessions compete for {places}; {share:.0%} of sessions' time goes to "
     "waiting for CPU",
-    evidence="Active sessions without a wait event (pg_stat_activity).",
+    evidence="Active sessions without a wait event (pg_stat_activity). Processors: those that the server's affinity "
+    "and control group allow.",
     step="Find the statements that use the most CPU time (pg_stat_statements). Fewer concurrent sessions, for "
     "example through a pooler, finish sooner.",
 )
