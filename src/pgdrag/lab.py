@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 from bisect import insort
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -497,46 +497,53 @@ class _Untestable:
     """
 
     def __init__(self, study: Study, bench: TrialRunner, chosen: Iterable[Level]) -> None:
-        self._problems: dict[str, list[Problem]] = {}
         self._lacking: dict[Level, Problem] = {}
+        self._of_rung: dict[str, dict[Level, Problem]] = {}
         self._bench, self._study = bench, study
         self._baseline = set(study.rungs[0].treatment.levels)
-        self._own = set(chosen).difference(*(x.added for x in study.rungs))
+        self._added = {rung.treatment.name: rung.added for rung in study.rungs}
+        self._own = set(chosen).difference(*self._added.values())
         for rung in study.rungs:
             problems = bench.check(rung.treatment.levels, study.workload)
             lacking = {problem.level: problem for problem in problems}
             self._lacking |= lacking
-            if all(level in lacking for level in rung.added):
-                self._problems[rung.treatment.name] = [lacking[level] for level in rung.added]
-        self._rungs = {rung.treatment.name for rung in study.rungs}
+            self._of_rung[rung.treatment.name] = lacking
 
     def problems(self, treatment: Treatment) -> list[Problem]:
         """Return why nothing of a treatment can be applied; empty if any level can.
 
-        Of a rung that is what it adds, of a treatment that the design made all that the baseline has not. A
-        level that the design itself chose is what the trial is for: without it there is no number.
+        A level that the design itself chose is what the trial is for: without it there is no number.
         """
-        if treatment.name in self._rungs:
-            return self._problems.get(treatment.name, [])
-        changed = [level for level in treatment.levels if level not in self._baseline]
-        if chosen := self._own.intersection(changed):
+        if self._own.intersection(self._changed(treatment)):
             problems = self._bench.check(treatment.levels, self._study.workload)
-            if own := [problem for problem in problems if problem.level in chosen]:
+            if own := [problem for problem in problems if problem.level in self._own]:
                 return own
-        lacking = [self._lacking[level] for level in changed if level in self._lacking]
-        return lacking if len(lacking) == len(changed) else []
+        lacking = self._of_rung.get(treatment.name, self._lacking)
+        return [lacking[level] for level in self._all_if_in(treatment, lacking)]
 
     def without_number(self, result: Result) -> Result:
-        """Return a result; untestable if a level that the design itself chose did not read back."""
+        """Return a result; untestable if nothing of its treatment could be set, or not what the design itself chose."""
         if result.measurement is None:
             return result
-        missing = [x for x in result.applied if x.effective is None and x.level in self._own]
+        lacking = {x.level: x for x in result.applied if x.effective is None}
+        own = [level for level in lacking if level in self._own]
+        missing = own or self._all_if_in(result.trial.treatment, lacking)
         if not missing:
             return result
-        reason = (
-            f"{missing[0].level.name} = {missing[0].level.shown} is not in force: {missing[0].note}"
-        )
+        first = missing[0]
+        reason = f"{first.name} = {first.shown} is not in force: {lacking[first].note}"
         return replace(result, outcome=Outcome.UNTESTABLE, reason=reason, measurement=None)
+
+    def _changed(self, treatment: Treatment) -> Sequence[Level]:
+        """Return what a rung adds; of a treatment that the design made, all that the baseline has not."""
+        if treatment.name in self._added:
+            return self._added[treatment.name]
+        return [level for level in treatment.levels if level not in self._baseline]
+
+    def _all_if_in(self, treatment: Treatment, lacking: Container[Level]) -> Sequence[Level]:
+        """Return all that a treatment changes if all of it is lacking, else nothing."""
+        changed = self._changed(treatment)
+        return changed if all(level in lacking for level in changed) else ()
 
 
 def _untestable_result(trial: Trial, problems: Sequence[Problem]) -> Result:

@@ -230,8 +230,18 @@ def test_no_treatment_hinders_its_own_undo(any_server):
 def test_a_value_that_the_server_refuses_is_said_and_leaves_nothing(server):
     before = digest(server)
     settings = SystemSettings(standing_of(server))
-    with pytest.raises(SettingError, match="default_text_search_config"):
-        settings.apply({"work_mem": "7MB", "default_text_search_config": "no.such"})
+    search = "default_text_search_config"
+    own = shown(server, search)
+    settings.apply({search: "pg_catalog.german"})
+    refused = settings.apply({"work_mem": "7MB", search: "no.such"})
+    words = (
+        f'this server refuses {search} = no.such: invalid value for parameter "{search}": "no.such"'
+    )
+    assert refused == {search: f"{words} (give another value, or omit it)"}
+    # The value of the treatment before is not kept instead.
+    assert (shown(server, "work_mem"), shown(server, search)) == ("7MB", own)
+    with pytest.raises(SettingError, match="this server refuses default_text_search_config"):
+        settings.apply({search: "no.such"})
     assert settings.undo() is not None
     assert digest(server) == before
 

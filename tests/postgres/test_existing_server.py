@@ -104,7 +104,15 @@ def test_without_consent_what_would_be_changed_is_shown_and_refused(server):
     assert "this would change settings of database" in err
     assert "work_mem = 8MB" in err
     assert "--allow-change settings" in err
+    assert "is not enough" not in err
     assert digest(server) == before
+
+
+def test_the_name_of_a_setting_alone_allows_nothing_and_says_why(server):
+    compare = ("compare", "default", "work_mem=8MB", "--dsn", shop(server), *SHORT)
+    status, _, err = pgdrag(*compare, "--allow-change", "work_mem")
+    assert status == 2
+    assert "hint: A setting's name (work_mem) is not enough" in err
 
 
 def test_a_dry_run_shows_the_changes_and_changes_nothing(server):
@@ -113,6 +121,7 @@ def test_a_dry_run_shows_the_changes_and_changes_nothing(server):
     out, _ = ran(*compare)
     assert "work_mem: 5 MB (by a reload) -> 8MB" in out
     assert "This run would be refused" in out
+    assert "--dry-run shows" not in out
     out, _ = ran(*compare, "--allow-change", "settings")
     assert "refused" not in out
     assert digest(server) == before
@@ -168,6 +177,18 @@ def test_a_comparison_is_measured_there_and_leaves_nothing(server, home):
     assert "are as they were" in err or "were restored: work_mem" in err
     assert digest(server) == before
     assert shown(server, "work_mem") == "5MB"
+
+
+def test_a_change_that_the_server_refuses_is_left_out_of_its_treatment(server):
+    both = "work_mem=8MB,default_text_search_config=no.such"
+    words = ("compare", "default", both, "--dsn", shop(server), *LOAD, "--budget", "9s")
+    out, _ = ran(*words, "--allow-change", "settings", "--yes", "--json")
+    found = json.loads(out)
+    assert {one["outcome"] for one in found["trials"]} == {"measured"}
+    applied = {x["level"]["name"]: x for one in found["rungs"] for x in one["applied"]}
+    assert applied["work_mem"]["effective"] == "8192kB"
+    assert applied["default_text_search_config"]["effective"] is None
+    assert "this server refuses" in applied["default_text_search_config"]["note"]
 
 
 def test_a_session_of_pgdrags_that_is_ended_costs_a_trial_and_not_the_run(server, monkeypatch):
@@ -288,7 +309,7 @@ def test_an_experiment_of_which_nothing_can_be_had_there_is_refused(server):
     status, _, err = pgdrag(*run)
     assert status == 2
     assert "can have none of the treatments" in err
-    assert "statistics planner is not changed on an existing server" in err
+    assert "statistics planner is changed only on throw-away servers" in err
 
 
 def test_scripts_of_ones_own_run_on_the_tables_that_are_there(server, tmp_path):

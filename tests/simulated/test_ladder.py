@@ -1,18 +1,20 @@
 """The whole road without PostgreSQL: loop, journal and analysis against planted truth."""
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pgdrag.errors import Interrupted, StorageError
+from pgdrag.factors import Problem
 from pgdrag.findings.decay.analysis import Drift
 from pgdrag.findings.find import find
 from pgdrag.findings.steps import LoadSteps
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
-from pgdrag.model import Outcome, RunRecord, Study
+from pgdrag.model import Level, Outcome, RunRecord, Study, WorkloadSpec
 from pgdrag.model.events import Event, TrialFinished, TrialStarted
 from pgdrag.model.load import LoadProfile, Step
 from pgdrag.testing.simulated import (
@@ -116,11 +118,21 @@ def test_a_rung_that_breaks_the_server_is_an_outcome_and_the_ladder_goes_on(
     assert find(ended).rungs[2].outcome is outcome
 
 
+class NoticesLate(SimulatedTrialRunner):
+    """A server that says only in a trial which settings it does not take."""
+
+    def check(self, levels: Sequence[Level], workload: WorkloadSpec) -> list[Problem]:
+        """Return nothing."""
+        return []
+
+
+@pytest.mark.parametrize("runner", [SimulatedTrialRunner, NoticesLate])
 def test_a_rung_of_settings_that_are_lacking_is_untestable_and_the_ladder_goes_on(
-    journal: Journal,
+    journal: Journal, runner: type[SimulatedTrialRunner]
 ) -> None:
     truth = Truth(slowdowns={"a": 2.0, "c": 2.0}, lacking=frozenset({"b"}))
-    found = find(run(journal, simulated_ladder("a", "b", "c"), truth))
+    run_id = begin_simulated(journal, simulated_ladder("a", "b", "c"), seed=1)
+    found = find(run_experiment(run_id, runner(truth, seed=7), journal))
     assert found.rungs[2].outcome is Outcome.UNTESTABLE
     last = found.rungs[3].to_baseline
     assert last is not None

@@ -22,6 +22,7 @@ from pgdrag.errors import ServerDidNotStart, ServerError, ServerLost, SettingErr
 from pgdrag.existing.refusals import refusals_told
 from pgdrag.existing.standing import Standing, why_no_loading
 from pgdrag.host.auto_conf import FILE, same_text, set_statement
+from pgdrag.host.error_words import words_of
 from pgdrag.host.interrupts import uninterrupted
 from pgdrag.host.logins import Login, keep_login
 from pgdrag.host.process_alive import wait_until
@@ -70,11 +71,14 @@ class AlteredSettings(ABC):
         # What pgdrag has written, and nobody else should have changed.
         self._now: dict[str, str | None] = {}
 
-    def apply(self, wanted: Mapping[str, str]) -> None:
+    def apply(self, wanted: Mapping[str, str]) -> dict[str, str]:
         """Set what is wanted, take back what an earlier treatment set, and have the server use it.
 
+        Returns:
+            Why the server refuses a value, by the setting's name; the others are in force without it.
+
         Raises:
-            SettingError: the server refuses a value.
+            SettingError: the server refuses all of them.
             ServerError: somebody else has changed one meanwhile, or the server does not use it.
             ServerDidNotStart: it refuses to start so; it runs again with its own settings.
             ServerLost: it does not answer.
@@ -83,9 +87,10 @@ class AlteredSettings(ABC):
         with uninterrupted():
             with refusals_told(self._server), self._connected() as connection:
                 self._refuse_unread(connection)
-                self._write(connection, wanted)
+                refused = self._write(connection, wanted)
                 self._load(connection)
             self._restart()
+        return refused
 
     def _connected(self) -> psycopg.Connection:
         """Return a session that a treatment does not reach."""
@@ -118,7 +123,7 @@ class AlteredSettings(ABC):
     def _restart(self) -> None:  # noqa: B027
         """Restart the server, where a setting needs that."""
 
-    def _write(self, connection: psycopg.Connection, wanted: Mapping[str, str]) -> None:
+    def _write(self, connection: psycopg.Connection, wanted: Mapping[str, str]) -> dict[str, str]:
         written = self._read(connection)
         for name, value in self._now.items():
             if not same_text(name, written.value(name), value):
@@ -135,15 +140,16 @@ class AlteredSettings(ABC):
             if not same_text(name, written.value(name), value)
         }
         if not todo:
-            return
+            return {}
         if change is None:
             login = Login(self._server.conninfo(), self._restart_command)
             keep_login(self._standing.system_identifier, login)
             change = self._first_change(written)
+        before = {**{name: written.value(name) for name in todo}, **change.before}
         self._note(
             replace(
                 change,
-                before={**{name: written.value(name) for name in todo}, **change.before},
+                before=before,
                 written={
                     **change.written,
                     **{
@@ -153,12 +159,20 @@ class AlteredSettings(ABC):
                 },
             )
         )
+        refused: dict[str, str] = {}
         for name, value in todo.items():
             try:
                 connection.execute(self._statement(name, value))
             except (psycopg.DataError, psycopg.ProgrammingError) as error:
-                raise SettingError(f"{name} = {value}: {error.diag.message_primary}") from None
+                refused[name] = (
+                    f"this server refuses {name} = {value}: {words_of(error)} (give another value, or omit it)"
+                )
+                value = before[name]
+                connection.execute(self._statement(name, value))
             self._now[name] = value
+        if refused and refused.keys() >= wanted.keys():
+            raise SettingError("; ".join(refused.values()))
+        return refused
 
     def _note(self, change: AlteredSystem | AlteredRole) -> None:
         journal = UndoJournal.open()

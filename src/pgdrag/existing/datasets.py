@@ -153,8 +153,8 @@ def require_dataset(server: Server, workload: Workload) -> None:
 
 
 _NO_DATASET = (
-    "Name the database that has one, run scripts of your own with -f, or let pgdrag make a database "
-    "with --allow-change database; it is dropped afterwards."
+    'Name the database that has one, make one there with "pgdrag bench -i" or "pgdrag tpcc load", run scripts of your '
+    "own with -f, or let pgdrag make a database with --allow-change database; it is dropped afterwards."
 )
 _TABLES = "SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NOT NULL"
 # pg_checkpoint is a role since PostgreSQL 15.

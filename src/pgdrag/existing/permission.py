@@ -164,11 +164,20 @@ def refuse_unasked_changes(levels: Sequence[Level], server: str, permission: Per
     changes = [level for level in levels if is_of(Phase.SETTINGS, level.kind)]
     if not changes or permission.changes_settings:
         return
+    named = listed(list(dict.fromkeys(x.name for x in changes if permission.names(x.name))))
+    why = (
+        f"A setting's name ({named}) is not enough: it is needed in addition, where others depend on the setting or data "
+        "may be lost. "
+        if named
+        else ""
+    )
     raise UsageError(
         f"this would change settings of {server}, which nobody has allowed",
-        detail="It would set, and undo afterwards:\n" + "\n".join(_lines(changes)),
-        hint=f"To allow it, add --allow-change {SETTINGS}, or --allow-change {ROLE} to set them for the load's role "
-        "alone. --dry-run shows all that would be done.",
+        detail="It would set, and undo afterwards:\n"
+        + "\n".join(_lines(changes))
+        + "\n--dry-run shows all that would be done.",
+        hint=f"{why}To allow it, add --allow-change {SETTINGS}, or --allow-change {ROLE} to set them for the load's role "
+        "alone.",
     )
 
 
@@ -177,13 +186,11 @@ def _lines(changes: Sequence[Level]) -> list[str]:
 
 
 def _not_there(level: Level) -> Problem:
-    what = f"{level.kind} {level.name}"
-    return Problem(
-        level,
-        False,
-        f"{what} is not changed on an existing server: it takes a server of pgdrag's own",
-        "Omit --dsn to have it on a throw-away server.",
-    )
+    if is_of(Phase.SERVER, level.kind):
+        message = f"an existing server keeps its PostgreSQL, and cannot run {level.shown}"
+    else:
+        message = f"{level.kind} {level.name} is changed only on throw-away servers"
+    return Problem(level, False, message, "Omit --dsn to have it on a throw-away server.")
 
 
 def _problem(level: Level, standing: Standing, permission: Permission) -> Problem | None:

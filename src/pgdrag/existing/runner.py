@@ -331,15 +331,21 @@ class ExistingTrialRunner:
         self.stay_alone()
 
     def apply(self, levels: Sequence[Level], log: TrialLog) -> list[Applied]:
-        """Put settings in force, and return what the server has of them."""
+        """Put settings in force, and return what the server has of them, and why it refuses the others.
+
+        Raises:
+            SettingError: it refuses all.
+        """
         if self._settings is None:
             return []
         with log.phase("apply settings"):
-            self._settings.apply({level.name: level.value for level in levels})
+            refused = self._settings.apply({level.name: level.value for level in levels})
         # During a restart nobody has the lock: another pgdrag may have taken it.
         self.stay_alone()
         there = replace(self.standing, server=self.server)
-        return read_back(there, levels, how=self._settings.how)
+        taken = [level for level in levels if level.name not in refused]
+        left_out = [Applied(x, None, refused[x.name]) for x in levels if x.name in refused]
+        return read_back(there, taken, how=self._settings.how) + left_out
 
     def stay_alone(self) -> None:
         """See that no other pgdrag works there.

@@ -145,7 +145,7 @@ class SimulatedTrialRunner:
         overheads_s = self.truth.overheads_s
         self._now_s += overheads_s[min(len(self.trials_run), len(overheads_s) - 1)]
         self.trials_run.append(trial.number)
-        lacking = {problem.level for problem in self.check(trial.treatment.levels, trial.workload)}
+        lacking = {x for x in trial.treatment.levels if x.name in self.truth.lacking}
         names = [x.name for x in trial.treatment.levels if x not in lacking]
         outcome = next(
             (self.truth.outcomes[name] for name in names if name in self.truth.outcomes),
