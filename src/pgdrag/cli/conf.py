@@ -54,7 +54,8 @@ def explain(conf: Conf, postgres: Postgres = None, json: Json = False) -> int:
         if one.laboratory:
             out.print(f"  Not applied in the laboratory: {one.laboratory}.")
         for remark in one.remarks:
-            out.print(f"  {remark.severity}: {remark.message}. {remark.hint}".rstrip())
+            words = f"{remark.severity}: {remark.message}. {remark.hint}".rstrip()
+            out.print(f"  {words}", soft_wrap=True)
     return EXIT_DONE
 
 
@@ -84,7 +85,7 @@ def lint(conf: Conf, postgres: Postgres = None, json: Json = False) -> int:
                 # The server's words name the setting themselves.
                 name = "" if remark.severity is Severity.MISTAKE else f"{one.name}: "
                 words = f"{place_of(one, conf)}{remark.severity}: {name}{remark.message}"
-                out.print(f"{words}. {remark.hint}".rstrip())
+                out.print(f"{words}. {remark.hint}".rstrip(), soft_wrap=True)
         if not found:
             out.print(f"Nothing is wrong with {counted(len(lines), 'line')}.")
     return EXIT_FAILED_CHECK if mistakes else EXIT_DONE

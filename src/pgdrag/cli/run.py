@@ -229,7 +229,7 @@ def _refuse_mistakes(experiment: Experiment, study: Study, runner: Runner) -> No
     if mistake is not None:
         raise mistake
     for words in dict.fromkeys(f"{x.message}. {x.hint}".rstrip() for x in checked.problems):
-        stderr().print(f"Untestable here: {words}", style="yellow")
+        stderr().print(f"Untestable here: {words}", style="yellow", soft_wrap=True)
     for mend in checked.mends:
         stderr().print(f"Corrected: {mend}")
 

@@ -176,7 +176,8 @@ class StudyCommand:
                     raise UsageError(problem.message, hint=problem.hint)
             found.update(dict.fromkeys(problems))
             for problem in problems:
-                talk.print(f"Untestable here: {problem.message}. {problem.hint}", style="yellow")
+                line = f"Untestable here: {problem.message}. {problem.hint}".rstrip()
+                talk.print(line, style="yellow", soft_wrap=True)
         return arms, list(found)
 
     def run(self, study: Study, differences: Sequence[Difference] = ()) -> int:

@@ -13,7 +13,7 @@ from pgdrag.servers.settings import SettingsCatalog
 
 HOW_TO_WRITE = (
     "Give a file of settings, name=value pairs with commas between them, EXPERIMENT:RUNG, "
-    'a server version such as 17, or "default".'
+    'a server version such as 17, the directory of a PostgreSQL build, or "default".'
 )
 # What a setting's name and its value are also written with.
 _OTHER_PAIR = re.compile(r"([A-Za-z_][A-Za-z0-9_.]*)\s*(?:[:\s]\s*(\S.*))?")

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from pgdrag.english import counted
 from pgdrag.findings.spent_time import PLACES
 from pgdrag.model.live import LiveWindow
 from pgdrag.model.measurement import Sample
@@ -132,7 +133,8 @@ def period_of(window: LiveWindow) -> Period:
 def _too_short(*periods: Period) -> str:
     for one in periods:
         if spread_of_mean(one.samples) is None:
-            return f"{len(one.samples)} intervals are too few to see how unsteady throughput is"
+            count = counted(len(one.samples), "interval")
+            return f"{count} cannot show how unsteady throughput is: look longer"
         if (memory := long_memory(one.samples)) is not None:
             correlation, enough_s = memory
             return (
