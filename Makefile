@@ -5,10 +5,10 @@
 #   make test-contained  test as root of a container: no CAP_SYS_PTRACE, and /proc hides processes
 #   make bench     measure pgdrag's load driver against its peers: docs/benchmarks.md
 #   make simulate  try the statistics on systems with known truth: docs/method.md
-#   make kills     kill pgdrag while it changes an existing server, ROUNDS times (50), and as often while it restarts one,
-#                  and compare its settings: five minutes
+#   make campaign  kill, stop, starve or fill up any part of pgdrag in any of its commands, ROUNDS times (20) or for
+#                  HOURS, and see that nothing is lost or left: some seconds a round; as root: the operating system, too
+#   make fuzz      give all that reads what others wrote CASES cases each (20000) that a fuzzer makes up: twenty minutes
 #   make existing  run every procedure on existing servers of PostgreSQL 14 and 18, and compare their settings: ten minutes
-#   make torture   kill experiments that change the operating system, ROUNDS times (20), as root: a quarter of an hour
 #   make fleet-faults  kill, stop, cut off and slow down the hosts of a fleet, ROUNDS times (10), as root: ten minutes
 #   make doctor    see whether pgdrag doctor names what was done to a server: a quarter of an hour
 #   make plans     see whether the plans of a twin without rows are those of the original: five minutes
@@ -30,7 +30,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*.egg-info/*' | sed 's/ /\\ /g')
 
-.PHONY: claims studies release run test test-contained bench simulate doctor plans twins aa torture fleet-faults kills existing lint format docs site clean update-goldens
+.PHONY: claims studies release run test test-contained bench simulate doctor plans twins aa campaign fuzz fleet-faults existing lint format docs site clean update-goldens
 
 run: $(VENV)/installed
 	$(BIN)/pgdrag run slow-42k --scale demo
@@ -83,15 +83,18 @@ twins: $(VENV)/installed
 aa: $(VENV)/installed
 	$(BIN)/python -m benchmarks.a_against_a $(AA)
 
-# The same moments again: make torture ROUNDS=20 SEED=17
-kills: $(VENV)/installed-dev
-	KILLS=$(or $(ROUNDS),50) $(BIN)/python -m pytest -q -s tests/postgres/test_altered_server.py -k killed_at_any_moment
+# A round again, as its failure says: make campaign SEED=17 ROUND=5
+campaign: $(VENV)/installed-dev
+	@mkdir -p build
+	$(BIN)/python tests/campaign --record build/campaign.jsonl $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(HOURS),--hours $(HOURS)) \
+	  $(if $(SEED),--seed $(SEED)) $(if $(ROUND),--round $(ROUND)) $(if $(ONLY),--only $(ONLY)) $(if $(JOBS),--jobs $(JOBS))
+
+# Corpora are kept in build/fuzz, and gone on from.
+fuzz: $(VENV)/installed-fuzz
+	$(BIN)/python tests/fuzz $(if $(CASES),--cases $(CASES)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ONLY),--only $(ONLY)) $(if $(JOBS),--jobs $(JOBS))
 
 existing: $(VENV)/installed-dev
 	EXISTING=all $(BIN)/python -m pytest -q tests/postgres/test_existing_procedures.py
-
-torture: $(VENV)/installed
-	$(BIN)/python tests/torture/torture.py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED))
 
 fleet-faults: $(VENV)/installed-dev
 	$(BIN)/python tests/fleet_networks.py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED))
@@ -165,6 +168,10 @@ $(VENV)/installed: $(BUILT_FROM)
 $(VENV)/installed-dev: $(BUILT_FROM)
 	$(INSTALL) '.[dev,site]'
 	@touch $(VENV)/installed $(VENV)/installed-site $@
+
+$(VENV)/installed-fuzz: $(BUILT_FROM)
+	$(INSTALL) '.[dev,site,fuzz]'
+	@touch $(VENV)/installed $(VENV)/installed-site $(VENV)/installed-dev $@
 
 $(VENV)/installed-release: $(BUILT_FROM)
 	$(INSTALL) '.[release]'

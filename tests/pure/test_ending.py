@@ -88,6 +88,10 @@ def test_an_interruption_is_130(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "pgdrag: interrupted\n"
 
 
+def test_an_interruption_within_executed_text_is_130_too() -> None:
+    assert ended("exec('raise KeyboardInterrupt')") == (130, b"", "pgdrag: interrupted\n")
+
+
 def test_the_statuses_are_in_one_table_and_in_the_help() -> None:
     text = (Path(__file__).parents[2] / "docs/reference/command-line.md").read_text()
     table = text.partition("## Exit status")[2].partition("\n## ")[0]

@@ -24,9 +24,10 @@ from pydantic import ValidationError
 from pgdrag.errors import FileError
 from pgdrag.fleet.agent import Ticket
 from pgdrag.fleet.file import FleetFile, Kubernetes, read_fleet
-from pgdrag.fleet.messages import from_host
+from pgdrag.fleet.messages import Order, from_coordinator, from_host, written
 from pgdrag.fleet.starting import Started, kubernetes_manifest
 from pgdrag.fleet.tls import Identity
+from pgdrag.testing.simulated import simulated_ladder
 
 
 def read(tmp_path: Path, content: str) -> FleetFile:
@@ -152,3 +153,10 @@ def test_a_message_with_a_known_kind_is_validated_whole(table: dict[str, object]
     kinds = ("hello", "facts", "happened", "done", "stopped", "unable", "welcome")
     with pytest.raises(ValidationError):
         from_host(json.dumps({**table, "kind": kinds[at]}).encode())
+
+
+def test_a_study_without_a_design_is_no_study() -> None:
+    order = written(Order(simulated_ladder("a"), None, (), 30.0))
+    assert from_coordinator(order).kind == "order"
+    with pytest.raises(ValidationError, match="design"):
+        from_coordinator(order.replace(b'"design":', b'"desipn":'))

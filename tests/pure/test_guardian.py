@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pgdrag.cli.aftermath import clear_up_after
-from pgdrag.host.guardian import end_session, guarded_session
+from pgdrag.host.guardian import _start, end_session, guarded_session
 from pgdrag.host.process_alive import has_ended, start_ticks, wait_until
 from pgdrag.host.undo import UndoJournal
 from pgdrag.host.undo.created import MadeFile
@@ -135,6 +135,15 @@ def test_one_that_ends_well_takes_its_guardian_with_it(root: Path) -> None:
     assert said == ""
     assert not (root / "pgdrag-file").exists()
     assert wait_until(lambda: not is_alive(load), TIMEOUT_S)
+
+
+def test_a_guardian_that_is_interrupted_as_it_starts_lives_on() -> None:
+    started = _start()
+    assert started is not None
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        started.send_signal(number)
+    assert started.communicate(b"end\0", timeout=TIMEOUT_S) == (None, None)
+    assert started.returncode == 0
 
 
 def test_a_session_whose_leader_cannot_be_seen_yet_is_guarded(

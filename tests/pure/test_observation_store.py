@@ -386,6 +386,28 @@ def test_other_files_are_refused(path: Path, make: Callable[[Path], None], words
         assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM statement WHERE id = 1",
+        "DELETE FROM quantity WHERE id = 1",
+        "DELETE FROM wait_name",
+        "UPDATE value SET mean = 'many' WHERE quantity = 1",
+        "UPDATE sample SET observed_s = 9e999",
+        "UPDATE statement SET text = x'ff' WHERE id = 1",
+    ],
+)
+def test_rows_that_contradict_each_other_are_refused(
+    path: Path, new: Callable[..., ObservationWriter], damage: str
+) -> None:
+    writer = new()
+    writer.append_sample(sample(0), QUANTITIES)
+    writer._db.execute(damage)
+    writer.close()
+    with pytest.raises(ObservationsError, match="the file is damaged"):
+        read(path)
+
+
 def test_a_full_disk_is_an_error_and_the_file_stays_whole(
     path: Path, new: Callable[..., ObservationWriter]
 ) -> None:

@@ -52,6 +52,9 @@ def run_to_end(command: Callable[[], object]) -> NoReturn:
     if status == EXIT_INTERRUPTED:
         # What an interruption left half closed, Python closes as it ends: no news to anybody.
         sys.unraisablehook = lambda unraisable: None
+    # Else "python -m" ends by SIGINT, whatever the status, where one came while some text was executed, as for a
+    # dataclass: Python remembers that until it executes another.
+    exec("")
     sys.exit(status)
 
 

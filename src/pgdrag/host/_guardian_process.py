@@ -30,6 +30,7 @@ def main() -> None:
     # It is the last one to go: what ends a terminal or a group of processes must not end it, too.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # they were held back until here
     parent = int(sys.argv[1])
     stakes: dict[bytes, None] = {}
     secrets: list[bytes] = []

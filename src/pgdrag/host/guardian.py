@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from pgdrag.host.interrupts import uninterrupted
+from pgdrag.host.interrupts import INTERRUPTS, uninterrupted
 from pgdrag.host.process_alive import start_ticks, stat_fields, wait_until
 from pgdrag.host.process_sight import seeing_as
 from pgdrag.host.server_user import ServerUser
@@ -157,6 +157,8 @@ def _forget_another() -> None:
 
 
 def _start() -> subprocess.Popen[bytes] | None:
+    # It ignores what interrupts others, but takes a moment to say so; it lifts this block, which it inherits.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (*INTERRUPTS, signal.SIGQUIT))
     try:
         return subprocess.Popen(
             [sys.executable, "-I", "-S", _SCRIPT, str(os.getpid())],
@@ -171,6 +173,8 @@ def _start() -> subprocess.Popen[bytes] | None:
             file=sys.stderr,
         )
         return None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _say(word: bytes) -> bool:

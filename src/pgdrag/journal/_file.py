@@ -190,10 +190,16 @@ def explained(path: Path) -> Iterator[None]:
                 f"journal {path} is locked by another process",
                 hint="Wait until that pgdrag has ended.",
             ) from error
-        raise JournalError(
-            f"could not use journal {path}: {text}",
-            hint="If the file is not a pgdrag journal, name another directory in PGDRAG_HOME.",
-        ) from error
+        raise _unusable(path, text) from error
+    except UnicodeDecodeError as error:  # of a name in it, as SQLite gives it to Python
+        raise _unusable(path, str(error)) from error
+
+
+def _unusable(path: Path, why: str) -> JournalError:
+    return JournalError(
+        f"could not use journal {path}: {why}",
+        hint="If the file is not a pgdrag journal, name another directory in PGDRAG_HOME.",
+    )
 
 
 def _refuse_network(directory: Path) -> None:

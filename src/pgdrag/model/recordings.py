@@ -367,9 +367,21 @@ class Recordings:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Recordings:
-        """Return recordings whose values are what `as_json` made of them, read back."""
-        found = cls(missing=stored.get("missing"))
-        found._by_key = {key: list(x) for key, x in stored.items() if key != "missing" and x}
+        """Return recordings whose values are what `as_json` made of them, read back.
+
+        Raises:
+            ValueError: they are something else.
+        """
+        if not isinstance(stored, Mapping):
+            raise ValueError("recordings are a table")
+        by_key = {key: x for key, x in stored.items() if key != "missing" and x}
+        missing = stored.get("missing") or {}
+        if not isinstance(missing, Mapping) or not all(
+            isinstance(x, list) for x in by_key.values()
+        ):
+            raise ValueError("recordings are a table of lists, by kind")
+        found = cls(missing={str(name): str(why) for name, why in missing.items()})
+        found._by_key = {key: list(x) for key, x in by_key.items()}
         return found
 
     def __bool__(self) -> bool:

@@ -145,7 +145,9 @@ class Source:
 def _read(value: Any, info: ValidationInfo) -> DesignParameters:
     if isinstance(value, DesignParameters):
         return value
-    return stored_parameters(info.data["design"], value)
+    if (design := info.data.get("design")) is None:
+        raise ValueError("there is no design that these could be of")
+    return stored_parameters(design, value)
 
 
 def _stored(parameters: DesignParameters) -> dict[str, Any]:

@@ -213,6 +213,7 @@ class ReadFile:
                 self.db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_S)
                 self.db.execute("PRAGMA trusted_schema = OFF")
                 _refuse_other_schema(self.db, path)
+                _refuse_other_values(self.db, path)
             except BaseException:
                 os.close(self._fd)
                 raise
@@ -274,6 +275,35 @@ def _refuse_other_schema(db: sqlite3.Connection, path: Path) -> None:
         )
 
 
+def _refuse_other_values(db: sqlite3.Connection, path: Path) -> None:
+    """Refuse what no pgdrag has written: SQLite itself holds a damaged row to no type, and to no other row."""
+    tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    for table in tables:
+        columns = db.execute(f"PRAGMA table_info({table})").fetchall()
+        wrong = [_is_wrong(name, type_, has_value) for _, name, type_, has_value, *_ in columns]
+        wrong += [f"{x} NOT IN (SELECT id FROM {y})" for x, y in _NAMED_BY.get(table, {}).items()]
+        if db.execute(
+            f"SELECT EXISTS (SELECT 1 FROM {table} WHERE {' OR '.join(wrong)})"
+        ).fetchone()[0]:
+            raise ObservationsError("the file is damaged", path=path, detail=f"Table {table} has values of another kind.")  # fmt: skip
+
+
+_NAMED_BY = {
+    "value": {"quantity": "quantity"},
+    "wait": {"wait_name": "wait_name"},
+    "statement_use": {"statement": "statement"},
+}
+
+
+def _is_wrong(column: str, type_: str, has_value: int) -> str:
+    """Return SQL that is true where a column has a value of another type than its own, or one that is not finite."""
+    wrong = f"typeof({column}) <> '{type_.lower()}'"
+    if type_ == "REAL":
+        wrong = f"({wrong} OR abs({column}) > 1e300)"
+    is_key = type_ == "INTEGER" and column == "id"
+    return wrong if has_value or is_key else f"({column} IS NOT NULL AND {wrong})"
+
+
 def _own_schema() -> set[tuple[str, str]]:
     with sqlite3.connect(":memory:") as db:
         db.executescript(SCHEMA)
@@ -331,6 +361,8 @@ def explained(path: Path) -> Iterator[None]:
         ) from error
     except (sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError):
         raise  # a bug in pgdrag, not of the file
+    except UnicodeDecodeError as error:
+        raise ObservationsError(f"the file is damaged: {error}", path=path) from error
     except sqlite3.DatabaseError as error:
         text = str(error)
         if any(x in text for x in ("full", "readonly", "unable to open", "disk I/O")):

@@ -33,7 +33,7 @@ fn read(body: &[u8]) {
         assert!(report.message.len() <= 3_000, "texts for people are cut");
     }
     if let Ok(tag) = backend::command_tag(body) {
-        backend::rows_affected(tag);
+        let _ = backend::rows_affected(tag);
     }
     let _ = backend::parameter_types(body);
     let _ = backend::columns(body);

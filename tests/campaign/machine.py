@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 SYSCTLS = Path("/proc/sys")
@@ -21,10 +23,12 @@ OF_ITSELF = (
     *("kernel/perf_event_max_sample_rate", "net/netfilter/nf_conntrack_count", "vm/stat_refresh"),
 )
 COUNTERS = ("full_scans", "pages_collapsed", "stats", "free_hugepages", "resv_hugepages")
-# Made by what pgdrag starts, kept for the next run, or where somebody looks things up.
 _NAME = "pgdrag"
-_DISK = "pgdrag-torture-"
+# How the directory of a campaign begins, whose disk may lie on a loop device.
+PREFIX = "pgdrag-campaign-"
+# Kept for the next run, or where somebody looks things up.
 KEPT = ("snapshots", "binaries", "settings", "lock")
+HALF_MADE = "half-made-"
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,8 @@ class Machine:
     """One look at a machine.
 
     Attributes:
-        values: text of every sysctl, and of every attribute of what was there from the beginning.
+        values: text of every sysctl, and of every attribute of what was there from the beginning; none where nobody
+            may change them.
         things: mounts, loop devices, control groups and files of an experiment, by name.
     """
 
@@ -40,11 +45,11 @@ class Machine:
     things: Mapping[str, str]
 
     @classmethod
-    def look(cls, scratch: Path) -> Machine:
-        """Return the machine now; `scratch` is the directory of the experiment that is tortured."""
+    def look(cls, scratch: Path, *, with_values: bool) -> Machine:
+        """Return the machine now; `scratch` is the scratch directory of the commands that suffer."""
         values = {
             str(path): text
-            for path in _paths()
+            for path in (_paths() if with_values else ())
             for text in [_text(path)]
             if not _is_counted(path) and text is not None
         }
@@ -81,12 +86,12 @@ class Machine:
 def _paths() -> Iterator[Path]:
     yield from SYSCTLS.rglob("*")
     for disk in BLOCK.iterdir():
-        # Loop devices that nobody uses are what the last user made of them, and the disk of the torture
+        # Loop devices that nobody uses are what the last user made of them, and the disk of the campaign
         # itself lies on one; another experiment's comes and goes.
         backing = (
             _text(disk / "loop" / "backing_file") if disk.name.startswith("loop") else "a disk"
         )
-        if backing is not None and (_NAME not in backing or _DISK in backing):
+        if backing is not None and (_NAME not in backing or PREFIX in backing):
             yield disk / "ro"
             yield disk / "size"
             yield from (disk / "queue").rglob("*")
@@ -127,5 +132,10 @@ def _control_groups() -> dict[str, str]:
 
 
 def _files(scratch: Path) -> dict[str, str]:
-    found = (path for path in scratch.rglob("*") if path.relative_to(scratch).parts[0] not in KEPT)
-    return {f"file {path}": "" for path in found if path.parent != scratch}
+    def is_kept(path: Path) -> bool:
+        first, *rest = path.relative_to(scratch).parts
+        return not rest or (first in KEPT and not rest[0].startswith(HALF_MADE))
+
+    # Of a directory that is being removed os.walk says nothing.
+    found = (Path(top, name) for top, *names in os.walk(scratch) for name in chain(*names))
+    return {f"file {path}": "" for path in found if not is_kept(path)}

@@ -1,0 +1,270 @@
+"""Rounds of the campaign: one command, one fault, and then everything must be as it must be.
+
+What happens in a round is drawn from the campaign's seed and the round's number alone, so that any round can be
+repeated: when its moment comes, a machine decides that is never twice the same.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import random
+import re
+import shlex
+import signal
+import sqlite3
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from faults import MEMORY, SECOND, Fault, draw_fault, struck
+from kinds import KINDS, Kind, plan_of, runs_of
+from machine import Machine
+from place import Command, Failed, Place, wait
+
+from pgdrag.errors import EXIT_INTERNAL, EXIT_MISUSE, EXIT_STATUSES
+from pgdrag.model import RunRecord
+
+HOST_LOCK = Path("/var/tmp/pgdrag-test-host.lock")
+# What is run next where neither pgdrag nor its guardian cleared up; a run is then resumed in any case.
+NEXT = (("restore",), ("clean",), ("resume",))
+_KILLED = (-9, 137)
+_ATTEMPTS = "SELECT run_id, number, attempt, result FROM attempt WHERE result IS NOT NULL"
+_TRIES = 3
+
+
+@dataclass
+class Round:
+    """A round, as it was drawn, and what came of it.
+
+    Attributes:
+        after: what was run next.
+        found: what was not as it must be.
+        is_missed: the command ended before anything could happen to it.
+    """
+
+    number: int
+    kind: Kind
+    fault: Fault
+    after: tuple[str, ...]
+    found: list[str] = field(default_factory=list)
+    is_missed: bool = False
+    took_s: float = 0.0
+
+    def __str__(self) -> str:
+        return f"round {self.number}: {self.kind.name}: {self.fault}"
+
+
+def draw_round(seed: int, number: int, only: Collection[str]) -> tuple[Round, random.Random]:
+    """Draw a round, and what else is drawn in it."""
+    draw = random.Random(f"{seed}/{number}")
+    kinds = [x for x in KINDS.values() if not only or x.name in only]
+    kind = draw.choices(kinds, [x.weight for x in kinds])[0]
+    return Round(number, kind, draw_fault(kind, draw), draw.choice(NEXT)), draw
+
+
+def play(one: Round, draw: random.Random, here: Place) -> None:
+    """Play a round in a place; what it finds stands in it."""
+    began_s = time.monotonic()
+    with _host_alone() if one.kind.is_on_disk else nullcontext():
+        try:
+            for _ in range(_TRIES):
+                _measure_length(one.kind, here, draw)
+                here.begin_round(one.number)
+                one.found += _played(one, draw, here)
+                if not one.is_missed or one.found:
+                    break
+        except Failed as failure:
+            one.found.append(str(failure))
+        except Exception as error:  # whatever it is, the next round goes on
+            one.found.append("".join(traceback.format_exception(error)))
+        if one.found:
+            here.clear()
+    one.took_s = time.monotonic() - began_s
+
+
+def _measure_length(kind: Kind, here: Place, draw: random.Random) -> None:
+    """Let a command of a kind run to its end once; it also leaves what later ones find: datasets, settings."""
+    if kind.name in here.lengths:
+        return
+    here.begin_round(0)
+    kind.prepare(here, draw)
+    began_s = time.monotonic()
+    if kind.is_endless:
+        here.lengths[kind.name] = 2.0
+        return
+    command = here.run(*kind.words(here))
+    here.lengths[kind.name] = time.monotonic() - began_s
+    if kind.is_fixed:
+        _PLANS.setdefault(kind.name, plan_of(_newest(here, command)))
+
+
+_PLANS: dict[str, list[tuple[int, int, int, str]]] = {}
+
+
+def _played(one: Round, draw: random.Random, here: Place) -> list[str]:
+    kind, fault = one.kind, one.fault
+    # A restore gives back what was before that which it is prepared for.
+    before, server = here.look(), here.server.state() if kind.has_server else {}
+    kind.prepare(here, draw)
+    began_s = time.monotonic()
+    command = here.start(*kind.words(here))
+    kind.meets(command)
+    second = here.start(*kind.words(here), "--wait=2min") if fault.name == SECOND else None
+    with struck(fault, kind, here, command, here.lengths[kind.name]) as was_hit:
+        one.is_missed = not was_hit
+        if kind.is_endless and not fault.ends_pgdrag and was_hit:
+            wait(1.0, command.has_ended)
+            command.process.send_signal(signal.SIGINT)
+        status = command.end()
+    is_second_bad = second is not None and second.end() != 0
+    if one.is_missed:
+        _refuse_failed(command)
+        # The first one may have taken longer, as it made what later ones find.
+        here.lengths[kind.name] = min(here.lengths[kind.name], time.monotonic() - began_s)
+        return []
+    found = _ended_badly(fault, command, status)
+    if second is not None and is_second_bad:
+        found.append(f"the second pgdrag ended with {second.process.returncode}:\n{second.said}")
+    found += _recovered(one, here, before, was_killed=status in _KILLED)
+    return found + (_changed(here, server) if kind.has_server else [])
+
+
+def _recovered(one: Round, here: Place, before: Machine, *, was_killed: bool) -> list[str]:
+    """Let pgdrag recover from what has happened, and return what is lost, or left."""
+    kind, fault, found = one.kind, one.fault, []
+    kept = _finished_attempts(here)
+    is_servers = kind.has_server and fault.victim == "server"
+    if kind.has_server:
+        here.server.start()
+    if not was_killed or (fault.spares_guardian and kind.is_guarded):
+        # It, or its guardian, has cleared up, without a further command.
+        left = here.left(before, is_last=False)
+        found += [f"after it, without a further command: {x}" for x in left]
+    elif one.after != ("resume",):
+        here.run(*one.after, expected=(0, 1))
+    if is_servers:
+        # Where it could not be reached nothing could be given back.
+        here.run(*here.server.restoring)
+    if kind.resumed is not None:
+        found += _resumed(kind, here, kept)
+    if kind.again is not None and (again := kind.again(here)):
+        here.run(*again, expected=(0, 1))
+    if was_killed or is_servers:
+        here.run(*(here.server.restoring if kind.has_server else ("restore",)))
+    left = here.left(before, is_last=kind.resumed is not None)
+    return [*found, *(f"in the end: {x}" for x in left)]
+
+
+def _ended_badly(fault: Fault, command: Command, status: int) -> list[str]:
+    """Return what is wrong with how a command ended that something had happened to."""
+    allowed = set(EXIT_STATUSES) - {EXIT_INTERNAL}
+    if fault.ends_pgdrag or fault.name in (SECOND, MEMORY):
+        allowed.update(_KILLED)
+    said, found = command.said, []
+    if status not in allowed:
+        found.append(f"{command} ended with {status}")
+    if status == EXIT_MISUSE and not re.search("^error: ", said, re.M):
+        found.append(f"{command} ended with {status} and no error")
+    if "Traceback" in said or "internal error" in said:
+        found.append("it wrote a traceback")
+    return [*found, f"it wrote:\n{said}"] if found else []
+
+
+def _refuse_failed(command: Command) -> None:
+    """Fail where a command that nothing had happened to has not ended well."""
+    status = command.process.returncode
+    if status not in (0, 1, 3):
+        raise Failed(f"undisturbed, {command} ended with {status}:\n{command.said}")
+
+
+def _finished_attempts(here: Place) -> list[tuple[object, ...]]:
+    """Return all results in the journal, which must be sound, as they are on disk."""
+    path = here.home / "journal.sqlite"
+    if not path.exists():
+        return []
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as db:
+        for pragma, sound in (("integrity_check", [("ok",)]), ("foreign_key_check", [])):
+            if (said := db.execute(f"PRAGMA {pragma}").fetchall()) != sound:
+                raise Failed(f"the journal: {pragma}: {said}")
+        with suppress(sqlite3.OperationalError):  # killed before it had tables
+            return db.execute(_ATTEMPTS).fetchall()
+    return []
+
+
+def _resumed(kind: Kind, here: Place, kept: list[tuple[object, ...]]) -> list[str]:
+    """Resume what was not ended, or begin where nothing was, and compare with what a run must come to."""
+    assert kind.resumed is not None
+    found = []
+    unfinished = [x for x in runs_of(here) if x.status != "done"]
+    command: Command | None = None
+    for record in unfinished:
+        command = here.run("resume", record.run_id, *kind.resumed(here), expected=(0, 1, 3))
+    if not runs_of(here):
+        words = _begun(kind)(here)
+        command = here.run(*words, expected=(0, 1, 3))
+    lost = set(kept) - set(_finished_attempts(here))
+    if lost:
+        found.append(f"lost results: {sorted(x[:3] for x in lost)}")
+    for record in runs_of(here):
+        if record.status != "done":
+            found.append(f"run {record.run_id} is {record.status} after resume")
+        twice = [n for n, times in Counter(x.trial.number for x in record.results).items() if times > 1]  # fmt: skip
+        if twice:
+            found.append(f"trials {twice} of run {record.run_id} have two results")
+        if kind.is_fixed and plan_of(record) != _PLANS.get(kind.name, plan_of(record)):
+            found.append(f"run {record.run_id} has other trials: {plan_of(record)}")
+    if found and command is not None:
+        found.append(f"{command} wrote:\n{command.said}")
+    return found
+
+
+def _begun(kind: Kind) -> Callable[[Place], tuple[str, ...]]:
+    return KINDS["run"].words if kind.name == "resume" else kind.words
+
+
+def _newest(here: Place, command: Command) -> RunRecord:
+    runs = runs_of(here)
+    if not runs:
+        raise Failed(f"{command} left no run in the journal:\n{command.said}")
+    return runs[0]
+
+
+def _changed(here: Place, before: dict[str, object]) -> list[str]:
+    """Return what of a server is otherwise than before, once sessions have had time to end."""
+    found: list[str] = []
+
+    def is_same() -> bool:
+        now = here.server.state()
+        found[:] = [
+            f"{name} of the server: {_difference(before[name], now[name])}"
+            for name in before
+            if now[name] != before[name]
+        ]
+        return not found
+
+    wait(20, is_same, poll_s=0.5)
+    return found
+
+
+def _difference(before: object, now: object) -> str:
+    if not isinstance(before, list) or not isinstance(now, list):
+        return f"{before} before, {now} now"
+    return f"{sorted(set(before) - set(now))} before, {sorted(set(now) - set(before))} now"
+
+
+@contextmanager
+def _host_alone() -> Iterator[None]:
+    """Hold what tests that change the operating system hold, too."""
+    with HOST_LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def repeat_command(seed: int, one: Round, only: Collection[str]) -> str:
+    """Return the command that plays a round again."""
+    words = ["make", "campaign", f"SEED={seed}", f"ROUND={one.number}"]
+    return shlex.join([*words, *([f"ONLY={','.join(sorted(only))}"] if only else [])])

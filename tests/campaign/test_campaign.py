@@ -1,0 +1,45 @@
+"""A few rounds of the campaign, always the same ones; `make campaign` plays as many as one likes."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "postgres"))
+
+from faults import Fault
+from kinds import KINDS
+from place import Place, place
+from rounds import Round, play
+
+ROUNDS = [
+    ("run", Fault("KILL", "pgdrag", None, 12, 0.01), ("resume",)),
+    ("system", Fault("KILL", "both", 0.5, 0, 0.0), ("clean",)),
+]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["in memory", "on a disk"])
+def here(request: pytest.FixtureRequest) -> Iterator[Place]:
+    if request.param and os.geteuid() != 0:
+        pytest.skip("only root may change the operating system")
+    with place(on_disk=request.param) as made:
+        yield made
+
+
+@pytest.mark.parametrize(("kind", "fault", "after"), ROUNDS, ids=[x for x, *_ in ROUNDS])
+def test_after_a_kill_nothing_is_lost_or_left(
+    here: Place, kind: str, fault: Fault, after: tuple[str, ...]
+) -> None:
+    if (kind == "system") is (here.disk is None):
+        pytest.skip("in the other place")
+    # How long an undisturbed one takes is of no matter for these moments, but of tens of seconds here.
+    here.lengths.setdefault(kind, 6.0)
+    one = Round(1, KINDS[kind], fault, after)
+    play(one, random.Random(1), here)
+    assert one.found == [], "\n".join(one.found)
+    assert not one.is_missed

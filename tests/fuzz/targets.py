@@ -1,0 +1,359 @@
+"""What reads what others wrote, and what is it given to begin with?
+
+Each target takes any bytes. What it may raise is an error of pgdrag's own, with words for people; anything else is a
+bug, and so is whatever takes all memory, or no end.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import os
+import sqlite3
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from log_writing import csv_record, json_record
+from test_driver_contract import ARRIVALS, HELLO, WARM, counts, done, interval
+
+from observed import BEGAN, QUANTITIES, hasty, sample
+from pgdrag.capture.log.formats import CsvLog, JsonLog, StderrLog
+from pgdrag.driver.contract import DoneLine, IntervalLine, measurement_of, parse_line
+from pgdrag.errors import PgdragError
+from pgdrag.experiment import parse_experiment, shipped_files
+from pgdrag.experiment.formats import Source, all_formats, read_source
+from pgdrag.fleet.file import read_fleet
+from pgdrag.fleet.messages import (
+    Done,
+    End,
+    Happened,
+    Hello,
+    Lease,
+    Order,
+    Renew,
+    Run,
+    Stopped,
+    from_coordinator,
+    from_host,
+    written,
+)
+from pgdrag.journal import Journal
+from pgdrag.journal.live_file import LiveReader
+from pgdrag.model import Trial
+from pgdrag.model.events import PhaseStarted, ignore
+from pgdrag.observations.store import ObservationWriter
+from pgdrag.observations.stretch import read_stretch
+from pgdrag.servers.log_formats import FORMATS
+from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
+from pgdrag.twins.file import parse_twin
+
+TESTS = Path(__file__).parents[1]
+NAME = Path("/fuzzed/file.toml")
+PREFIX = "%m [%p] %q%u@%d "
+# In memory, where there is some: each case of a file is a file.
+_MEMORY = Path("/dev/shm")
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something that reads.
+
+    Attributes:
+        read: any bytes.
+        seeds: what it reads every day.
+        longest: bytes of a case; longer ones only repeat.
+    """
+
+    name: str
+    read: Callable[[bytes], object]
+    seeds: Callable[[], Iterable[bytes]]
+    longest: int = 4_096
+
+    def check(self, content: bytes) -> None:
+        """Read it; what comes out of here is a bug."""
+        with suppress(PgdragError):
+            self.read(content)
+
+
+def _text(content: bytes) -> str:
+    # Files are read as UTF-8 before any of these.
+    return content.decode("utf-8", "replace")
+
+
+def _experiment(content: bytes) -> None:
+    experiment = parse_experiment(_text(content), NAME)
+    for scale in experiment.scales:
+        experiment.study(scale)
+
+
+def _experiments() -> Iterator[bytes]:
+    for path in shipped_files().values():
+        yield path.read_bytes()
+    yield (TESTS / "campaign" / "tiny.toml").read_bytes()
+    yield (TESTS / "campaign" / "system.toml").read_bytes()
+    yield (TESTS / "postgres" / "planted.toml").read_bytes()
+
+
+def _settings(content: bytes) -> None:
+    read_source(Source(NAME.with_suffix(".conf"), _text(content)))
+
+
+def _configurations() -> Iterator[bytes]:
+    for format_ in all_formats().values():
+        yield format_.example.encode()
+    for path in sorted((TESTS / "pure" / "configurations").rglob("*")):
+        if path.is_file() and path.stat().st_size <= 4_096:
+            yield path.read_bytes()
+
+
+def _driver_lines(content: bytes) -> None:
+    intervals, done = [], None
+    for line in content.splitlines():
+        found = parse_line(line)
+        if isinstance(found, IntervalLine):
+            intervals.append(found)
+        if isinstance(found, DoneLine):
+            done = found
+    if done is not None:
+        measurement_of(done, intervals)
+
+
+def _said_by_drivers() -> Iterator[bytes]:
+    for lines in (
+        [HELLO, WARM, interval(3, scheduled=4), done(**counts(3, in_flight=1))],
+        [HELLO, interval(2), interval(1, 3.0, failed=2), done(2.0, **counts(3, failed=2)) | {"arrivals": ARRIVALS}],
+        [{"type": "phase", "name": "run", "t_s": 0.5}, {"type": "progress", "phase": "load", "done": 1, "total": 2, "t_s": 1}],
+        [{"type": "clock", "id": 1, "received_s": 0.5, "t_s": 1}, {"type": "error", "message": "no", "sqlstate": None, "phase": "run"}],
+        [{"type": "waits", "t_s": 1, "duration_s": 1, "looks": 5, "processes": {"client backend": {"": 1}}}],
+    ):  # fmt: skip
+        yield "\n".join(map(json.dumps, lines)).encode()
+
+
+def _server_log(content: bytes) -> None:
+    for form in FORMATS.values():
+        for record in form.records(content):
+            found = form.parse(record)
+            if found is not None:
+                with suppress(ValueError):  # as its readers do
+                    found.unix_s  # noqa: B018
+
+
+def _captured_log(content: bytes) -> None:
+    text = _text(content)
+    text = text[: text.rfind("\n") + 1]
+    for form in (CsvLog(), JsonLog(), StderrLog(PREFIX)):
+        form.messages_of(text)
+        form.entries(text, is_last=True)
+
+
+def _logs() -> Iterator[bytes]:
+    stamp = {
+        "timestamp": "2026-11-21 12:00:00.125 UTC",
+        "severity": "LOG",
+        "sqlstate": "00000",
+        "pid": 7,
+    }
+    for text in (
+        "checkpoint starting: time",
+        "duration: 0.5 ms  execute s: SELECT $1\nFROM t",
+        'a "quoted" text',
+    ):
+        for write in (json_record, csv_record):
+            yield write(text, **stamp).encode()  # type: ignore[arg-type]
+        yield f"2026-11-21 12:00:00.125 UTC [7] u@d LOG:  {text}\n".encode()
+    yield b"2026-11-21 12:00:00.125 UTC [7] u@d DETAIL:  parameters: $1 = '5', $2 = NULL\n"
+
+
+def _twin(content: bytes) -> None:
+    # As it is, and as the document that a twin has inside: gzip's checksum lets no changed one through.
+    for each in (content, gzip.compress(content, compresslevel=1, mtime=0)):
+        with suppress(PgdragError):
+            parse_twin(each, NAME)
+
+
+def _twins() -> Iterator[bytes]:
+    content = (TESTS.parent / "src" / "pgdrag" / "workloads" / "example.twin").read_bytes()
+    yield content
+    document = json.loads(gzip.decompress(content))
+    yield json.dumps(document).encode()
+    # Parts of it, of which each is small enough to be changed everywhere.
+    for key in document:
+        yield json.dumps({"pgdrag_twin": document["pgdrag_twin"], key: document[key]}).encode()
+
+
+@cache
+def _place() -> Path:
+    """A directory for files, one for each process."""
+    parent = _MEMORY if os.access(_MEMORY, os.W_OK) else None
+    made = tempfile.TemporaryDirectory(prefix="pgdrag-fuzz-", dir=parent)
+    _kept.append(made)
+    return Path(made.name)
+
+
+_kept: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def _observations(content: bytes) -> None:
+    path = _written("fuzzed.obs", content)
+    read_stretch(path)
+
+
+def _observed() -> Iterator[bytes]:
+    path = _written("seed.obs", None)
+    writer = hasty(ObservationWriter.create(path, began_unix_s=BEGAN, most_bytes=1 << 20))
+    for number in range(2):
+        writer.append_sample(sample(number, statements=1), QUANTITIES)
+    writer.close()
+    yield path.read_bytes()
+    path.unlink()
+
+
+def _journal(content: bytes) -> None:
+    """A journal in the place of an own one, with what was written of its log, too: behind a mark."""
+    main, _, log = content.partition(WAL_MARK)
+    path = _written("journal.sqlite", main)
+    if log:
+        path.with_name("journal.sqlite-wal").write_bytes(log)
+    _read_journal(path)
+
+
+def _read_journal(path: Path) -> None:
+    journal = Journal(path)
+    try:
+        for one in journal.summaries():
+            journal.trial_lines(one.run_id)
+            journal.run(one.run_id)
+    finally:
+        journal.close()
+
+
+WAL_MARK = b"<the log follows>"
+
+
+def _journals() -> Iterator[bytes]:
+    yield _small_journal()
+    path = _written("journal.sqlite", _small_journal())
+    with sqlite3.connect(path, isolation_level=None) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("UPDATE run SET status = 'interrupted'")
+        log = path.with_name("journal.sqlite-wal").read_bytes()
+        yield path.read_bytes() + WAL_MARK + log
+    db.close()
+
+
+@cache
+def _small_journal() -> bytes:
+    """One run of an old journal: small enough to be changed everywhere."""
+    old = lzma.decompress((TESTS / "pure" / "journals" / "b74b73b.sqlite.xz").read_bytes())
+    path = _written("journal.sqlite", old)
+    # Today's schema.
+    Journal(path).close()
+    with sqlite3.connect(path, isolation_level=None) as db:
+        (keep,) = db.execute("SELECT run_id FROM run ORDER BY 1 LIMIT 1").fetchone()
+        db.execute("DELETE FROM exhibits WHERE run_id <> ? OR number > 1", (keep,))
+        for table in ("sample", "attempt", "trial", "run"):
+            db.execute(f"DELETE FROM {table} WHERE run_id <> ?", (keep,))
+        db.execute("DELETE FROM sample WHERE sample > 1")
+        db.execute("PRAGMA journal_mode = DELETE")
+        db.execute("VACUUM")
+    db.close()
+    return path.read_bytes()
+
+
+# Where a journal has JSON.
+_COLUMNS = (("run", "study"), ("run", "host"), ("trial", "trial"), ("attempt", "result"), ("exhibits", "exhibits"))  # fmt: skip
+
+
+def _journal_content(content: bytes) -> None:
+    """A sound journal with content of somebody's in the column that the first byte names."""
+    path = _written("journal.sqlite", _small_journal())
+    table, column = _COLUMNS[sum(content[:1]) % len(_COLUMNS)]
+    value = zlib.compress(content[1:], 1) if table == "exhibits" else _text(content[1:])
+    with sqlite3.connect(path, isolation_level=None) as db:
+        db.execute("PRAGMA synchronous = OFF")
+        db.execute(f"UPDATE {table} SET {column} = ?", (value,))
+    db.close()
+    _read_journal(path)
+
+
+def _journal_contents() -> Iterator[bytes]:
+    path = _written("journal.sqlite", _small_journal())
+    with sqlite3.connect(path) as db:
+        for number, (table, column) in enumerate(_COLUMNS):
+            for (value,) in db.execute(f"SELECT {column} FROM {table} LIMIT 2"):
+                text = zlib.decompress(value) if table == "exhibits" else value.encode()
+                yield bytes([number]) + text
+    db.close()
+
+
+def _live(content: bytes) -> None:
+    reader = LiveReader(_written("live.jsonl", content))
+    reader.read()
+    reader.close()
+
+
+def _live_files() -> Iterator[bytes]:
+    yield b'[1.5,"TrialsLeft",{"fewest":3,"greatest":5}]\n[2,"TrialBegan",{"number":1,"treatment":"A","replicate":1}]\n'
+    yield b'[2,"Progress",{"phase":"measure","done":1,"total":2}]\n[3,"TimeLeft",{"fewest_s":1,"greatest_s":2}]\n'
+
+
+def _fleet_messages(content: bytes) -> None:
+    for read in (from_host, from_coordinator):
+        with suppress(ValueError):  # pydantic's, which their readers expect
+            read(content)
+
+
+def _said_in_fleets() -> Iterator[bytes]:
+    study, lease = simulated_ladder("a"), Lease(1, 2)
+    trial = Trial(1, 1, 1, study.rungs[0].treatment, study.workload, study.load, seed=1)
+    result = SimulatedTrialRunner(Truth(), seed=3).run(trial, ignore)
+    hello, event = Hello(1, "one", "0", 1.5, lease), Happened(PhaseStarted("measure"))
+    yield from map(written, (hello, Renew(1.5), event, Done(lease, result), Stopped(lease, "full")))
+    yield from map(
+        written, (Order(study, None, ("vm.swappiness",), 30), Run(lease, trial), End(""))
+    )
+
+
+def _fleet_file(content: bytes) -> None:
+    read_fleet(_written("lab.toml", content))
+
+
+def _fleet_files() -> Iterator[bytes]:
+    yield b'local = 2\nlease = "5s"\n'
+    yield b'listen = "10.0.0.5:7433"\njoin = ["rack1"]\n[slurm]\nhosts = 8\noptions = ["--partition=bench"]\n'
+    yield b'[[ssh]]\nhost = "bench@db2.example"\nprogram = "~/venv/bin/pgdrag"\nscratch = "/srv/pgdrag"\n'
+
+
+def _written(name: str, content: bytes | None) -> Path:
+    """Write a file, without what SQLite may have left beside the last one."""
+    path = _place() / name
+    for each in path.parent.glob(f"{name}*"):
+        each.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    return path
+
+
+TARGETS = {
+    one.name: one
+    for one in (
+        Target("experiment", _experiment, _experiments, longest=8_192),
+        Target("settings", _settings, _configurations),
+        Target("driver-lines", _driver_lines, _said_by_drivers),
+        Target("server-log", _server_log, _logs),
+        Target("captured-log", _captured_log, _logs),
+        Target("twin", _twin, _twins, longest=32_768),
+        Target("observations", _observations, _observed, longest=131_072),
+        Target("journal", _journal, _journals, longest=262_144),
+        Target("journal-content", _journal_content, _journal_contents, longest=32_768),
+        Target("live-file", _live, _live_files),
+        Target("fleet-messages", _fleet_messages, _said_in_fleets, longest=8_192),
+        Target("fleet-file", _fleet_file, _fleet_files),
+    )
+}  # fmt: skip
