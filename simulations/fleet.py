@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pgdrag
+from pgdrag.agenda import Agenda
 from pgdrag.fleet.agent import Ticket
 from pgdrag.fleet.connection import Connection, ConnectionBroken
 from pgdrag.fleet.coordinator import Coordinator
@@ -38,7 +39,6 @@ from pgdrag.fleet.messages import (
 )
 from pgdrag.fleet.tls import COORDINATOR, Authority
 from pgdrag.journal import Journal
-from pgdrag.lab import Agenda
 from pgdrag.model import Result, Trial
 from pgdrag.model.events import Event, TrialStarted, ignore
 from pgdrag.testing.simulated import (

@@ -21,9 +21,9 @@ from pgdrag.errors import StorageError
 from pgdrag.fleet.agent import Agent, Ticket
 from pgdrag.fleet.messages import Done, Facts, FromHost, Order
 from pgdrag.fleet.worker import standard_streams, work
-from pgdrag.lab import TrialRunner
 from pgdrag.model import Result, Trial
 from pgdrag.model.events import Listener
+from pgdrag.station import TrialRunner
 from pgdrag.testing.simulated import SIMULATED_HOST, SimulatedTrialRunner, Truth
 
 TRUTH, TRIAL_S, MARKS, FULL = "FLEET_TRUTH", "FLEET_TRIAL_S", "FLEET_MARKS", "FLEET_FULL"

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from pgdrag.agenda import expand
 from pgdrag.findings.combine import RungTrials
 from pgdrag.findings.dose.findings import HorizonFinding
 from pgdrag.findings.dose.variants import HeldRung, variants
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Verdict
-from pgdrag.lab import expand
 from pgdrag.model import Block, Level
 from pgdrag.model.events import ignore
 from pgdrag.model.measurement import Sample

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from analysis_runs import LOAD, result, run_of, rung
+from pgdrag.agenda import expand
 from pgdrag.duration import Experience, Span, took_s
 from pgdrag.journal import Journal
-from pgdrag.lab import expand
 from pgdrag.model import Block, Forecast, Host, Result, Treatment, WorkloadSpec
 
 TREATMENT = Treatment("A")

@@ -16,10 +16,10 @@ import pytest
 from pydantic_core import to_jsonable_python
 
 from capabilities import needs_root
+from pgdrag.agenda import expand
 from pgdrag.errors import JournalError, StorageError
 from pgdrag.journal import Journal, _unpacked
 from pgdrag.journal._file import SCHEMA
-from pgdrag.lab import expand
 from pgdrag.model import Block, Host
 from pgdrag.model.load import BenchBaseRate, Closed, Pacing
 from pgdrag.model.measurement import Sample

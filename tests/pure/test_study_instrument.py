@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from pgdrag.agenda import expand
 from pgdrag.errors import ExperimentError
 from pgdrag.experiment import parse_experiment
 from pgdrag.journal._older import of_today
-from pgdrag.lab import expand
 from pgdrag.model import Block, Instrument, Level, Study, Treatment
 from pgdrag.testing.simulated import simulated_ladder
 

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from pgdrag.agenda import MOST_LOSSES, Agenda, Turn
 from pgdrag.designs import all_designs
 from pgdrag.findings.find import find
 from pgdrag.journal import Journal
-from pgdrag.lab import MOST_LOSSES, Agenda, Station, Turn, run_experiment
+from pgdrag.lab import run_experiment
 from pgdrag.model import Outcome, Result, RunRecord, Study
 from pgdrag.model.events import ignore
+from pgdrag.station import Station
 from pgdrag.testing.simulated import (
     SimulatedTrialRunner,
     Truth,

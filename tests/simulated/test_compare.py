@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from pgdrag.agenda import expand
 from pgdrag.designs.compare.findings import CompareFinding
 from pgdrag.designs.compare.rules import End
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Verdict
 from pgdrag.journal import Journal
-from pgdrag.lab import expand, run_experiment
+from pgdrag.lab import run_experiment
 from pgdrag.model import Outcome
 from pgdrag.model.design import make_design
 from pgdrag.model.events import ignore

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pgdrag.agenda import expand
 from pgdrag.findings.find import find
 from pgdrag.journal import Journal
-from pgdrag.lab import expand, run_experiment
+from pgdrag.lab import run_experiment
 from pgdrag.model import Block, Outcome, RunRecord, Study
 from pgdrag.model.events import BudgetSpent
 from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, begin_simulated, simulated_ladder

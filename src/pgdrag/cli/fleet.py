@@ -15,7 +15,7 @@ from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
 
 if TYPE_CHECKING:
     from pgdrag.fleet.messages import Facts, Order
-    from pgdrag.lab import TrialRunner
+    from pgdrag.station import TrialRunner
 
 app = command_group("Run experiments on many machines: docs/how-to/fleet.md.")
 

@@ -24,6 +24,7 @@ from typing import Protocol
 from pydantic import ValidationError
 
 import pgdrag
+from pgdrag.agenda import Agenda, Turn
 from pgdrag.english import counted, listed
 from pgdrag.errors import ServerError
 from pgdrag.fleet.connection import Connection, ConnectionBroken
@@ -47,7 +48,6 @@ from pgdrag.fleet.messages import (
     from_host,
 )
 from pgdrag.fleet.tls import Identity, name_of
-from pgdrag.lab import Agenda, Turn
 from pgdrag.model.events import HostChanged, Listener, OnHost
 from pgdrag.units import format_duration
 

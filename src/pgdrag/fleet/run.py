@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pgdrag.agenda import Agenda
 from pgdrag.fleet.agent import Ticket
 from pgdrag.fleet.coordinator import Coordinator
 from pgdrag.fleet.file import FleetFile
@@ -19,7 +20,7 @@ from pgdrag.fleet.starting import Started
 from pgdrag.fleet.tls import COORDINATOR, Authority
 from pgdrag.host.interrupts import INTERRUPTS
 from pgdrag.journal import Journal
-from pgdrag.lab import Agenda, running
+from pgdrag.lab import running
 from pgdrag.model import RunRecord, Study
 from pgdrag.model.events import Listener
 

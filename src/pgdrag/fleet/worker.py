@@ -27,8 +27,8 @@ from pgdrag.fleet.messages import (
 )
 from pgdrag.host.guardian import guarded_session
 from pgdrag.host.machine_lock import measuring_alone
-from pgdrag.lab import Station, TrialRunner
 from pgdrag.model.events import Event, PhaseStarted, Throughput
+from pgdrag.station import Station, TrialRunner
 
 _LOCK_WAIT_S = 366 * 86_400.0
 _TELL_EVERY_S = 5.0  # of throughput

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from pgdrag.agenda import expand
 from pgdrag.designs import Design
 from pgdrag.factors import Problem
 from pgdrag.findings.holds.levels import AFTER, FACTOR, HOLD, HOLDER, NOTHING
 from pgdrag.journal import Journal
-from pgdrag.lab import expand
 from pgdrag.model import (
     Applied,
     Block,

@@ -1,0 +1,358 @@
+"""Which trial of a run comes next, and what does the design make of those that have ended?"""
+
+from __future__ import annotations
+
+import random
+from bisect import insort
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from pgdrag.duration import Budget, Experience
+from pgdrag.host.clock import CLOCK
+from pgdrag.journal import Journal
+from pgdrag.model import (
+    Block,
+    Forecast,
+    Outcome,
+    Result,
+    RunRecord,
+    Study,
+    Trial,
+)
+from pgdrag.model.design import make_design
+from pgdrag.model.events import (
+    BlockPlanned,
+    BudgetSpent,
+    Listener,
+    RunStarted,
+    TrialFinished,
+    TrialStarted,
+    ignore,
+)
+
+# A trial whose host was lost so often is itself the reason, as far as anybody can tell.
+MOST_LOSSES = 3
+# What a design knows so far is told of no more results of a block: it looks at all of them each time.
+MOST_SO_FAR = 200
+
+
+def expand(
+    block: Block, study: Study, *, seed: int, block_number: int, first_number: int
+) -> list[Trial]:
+    """Return the trials of one block that a design asked for.
+
+    Each replicate is a complete block of its own in random order, so that slow drift of the machine
+    cannot favour a treatment; all its trials share one seed, so that all treatments are offered the
+    same transactions. Short trials spend no time on the dataset's consistency: those of the whole
+    length do.
+    """
+    load = study.load.shortened() if block.is_brief else study.load
+    if not block.is_patient:
+        load = replace(load, budget_s=load.measure_s)
+    trials: list[Trial] = []
+    for replicate in range(1, block.times(study.replicates) + 1):
+        rng = random.Random(f"{seed}/{block_number}/{replicate}")
+        trial_seed = rng.getrandbits(63)
+        for treatment in rng.sample(block.treatments, k=len(block.treatments)):
+            trials.append(
+                Trial(
+                    number=first_number + len(trials),
+                    block=(block_number - 1) * study.replicates + replicate,
+                    replicate=replicate,
+                    treatment=treatment,
+                    workload=study.workload,
+                    load=load,
+                    seed=trial_seed,
+                    is_checked=study.is_checked and not block.is_brief,
+                    is_brief=block.is_brief,
+                    instrument=study.instrument,
+                )
+            )
+    return trials
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A trial that is to be run now, and which attempt at it this is, from 1.
+
+    The attempt is its fencing number: the journal takes one result of the newest attempt, and no other.
+    """
+
+    trial: Trial
+    attempt: int
+    host: str = ""
+
+
+@dataclass(eq=False)
+class _Series:
+    """The trials of one replicate of a block: one host runs all of them, one after the other.
+
+    Attributes:
+        todo: those without a result, in order.
+        host: that has begun it; None: nobody has.
+        turn: under way.
+    """
+
+    todo: list[Trial]
+    host: str | None = None
+    turn: Turn | None = None
+
+
+@dataclass
+class _Asked:
+    """A block that the design asked for, or is expected to ask for next.
+
+    Attributes:
+        series: those that have trials without a result.
+        results: in the order of the trials.
+    """
+
+    block: Block
+    trials: list[Trial]
+    series: list[_Series]
+    results: list[Result] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self.results) == len(self.trials)
+
+    def add(self, series: _Series, result: Result) -> None:
+        series.todo = [x for x in series.todo if x.number != result.trial.number]
+        if not series.todo:
+            self.series.remove(series)
+        insort(self.results, result, key=lambda one: one.trial.number)
+
+
+class Agenda:
+    """Which trial of a run comes next, on which host; keeps its journal, and tells its design.
+
+    A host runs one trial at a time. It has all trials of a block's replicate, so that what is compared ran on one
+    machine; when it is lost, another host begins that replicate again.
+
+    Args:
+        hosts: how many trials may be under way at once. More than the design has asked for are begun where it says
+            what it would ask for next; what it then does not ask for is forgotten.
+    """
+
+    def __init__(
+        self, run: RunRecord, journal: Journal, listen: Listener = ignore, *, hosts: int = 1
+    ) -> None:
+        self.run, self.hosts = run, hosts
+        self._journal, self._listen = journal, listen
+        self._kept = journal.valid_results(run.run_id)
+        listen(RunStarted(run.run_id, run.study, len(self._kept)))
+        self._design = make_design(run.study)
+        self._budget = Budget(
+            run.study.budget_s, Experience.of(journal.newest_results(run.study.workload, run.host))
+        )
+        self._queue: deque[_Asked] = deque()  # the design has asked for the first one
+        self._told = 0  # blocks
+        self._next_number = 1
+        self._forecast = Forecast(0, 0)  # before the block that the design asked for
+        self._losses: Counter[int] = Counter()
+        self._hosts_before: dict[int, str] = {}  # by replicate: who began one last
+        self._is_ended = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no trial will be begun any more; some are still under way where a budget ended the run."""
+        self._ask(0.0)
+        return self._is_ended
+
+    @property
+    def under_way(self) -> list[Turn]:
+        """The trials that hosts have."""
+        return [one.turn for one in self._series() if one.turn is not None]
+
+    @property
+    def hosts_with_work(self) -> set[str]:
+        """The hosts that have begun a block, and not ended it."""
+        return {one.host for one in self._series() if one.host is not None}
+
+    @property
+    def left(self) -> Forecast:
+        """How many trials are still to come."""
+        if not self._queue:
+            return Forecast(0, 0)
+        asked = self._queue[0]
+        return self._forecast.without(len(asked.results), is_brief=asked.block.is_brief)
+
+    def next(
+        self, host: str = "", *, since_s: float = 0.0, is_its_own: bool = False
+    ) -> Turn | None:
+        """Return what a host without a trial is to run; None: nothing, for now or for good (see `is_over`).
+
+        Args:
+            since_s: what the host has spent beside trials since its last one.
+            is_its_own: only what the host has begun, or what follows a block that it has run: where several are
+                free, each replicate stays on one host from block to block.
+        """
+        self._ask(since_s)
+        if self._is_ended:
+            return None
+        series = self._series_for(host, is_its_own=is_its_own)
+        if series is None:
+            return None
+        trial = series.todo[0]
+        fitted = self._budget.fitted(trial, since_s, host)
+        if fitted is None:
+            self._listen(BudgetSpent(self._budget.spent_s + since_s, trial))
+            self._is_ended = True
+            return None
+        attempt = self._journal.begin_attempt(self.run.run_id, trial.number, host)
+        series.host, series.turn = host, Turn(fitted, attempt, host)
+        self._hosts_before[trial.replicate] = host
+        self._listen(TrialStarted(trial, host))
+        return series.turn
+
+    def record(self, turn: Turn, result: Result) -> bool:
+        """Write what came of a trial to the journal, and return whether it counts.
+
+        When this returns it is on disk. It does not count where that attempt is over: another one has begun, it has a
+        result already, or the design did not ask for the trial after all.
+        """
+        is_under_way = any(one.turn == turn for one in self._series())
+        if not is_under_way or not self._journal.end_attempt(self.run.run_id, turn.attempt, result):
+            return False
+        self._finish(turn, result)
+        return True
+
+    def lost(self, turn: Turn, reason: str) -> None:
+        """Note that nothing will come of a trial's attempt; the trial is run again, but not for ever."""
+        spoilt = Result(turn.trial, Outcome.INVALID, CLOCK.unix_s(), reason=reason, host=turn.host)
+        series = next((one for one in self._series() if one.turn == turn), None)
+        if series is None:
+            return  # the design did not ask for it after all
+        self._losses[turn.trial.number] += 1
+        if self._losses[turn.trial.number] >= MOST_LOSSES:
+            self.record(turn, spoilt)
+        else:
+            self._journal.end_attempt(self.run.run_id, turn.attempt, spoilt)
+            series.turn = None
+
+    def release(self, host: str) -> None:
+        """Let others begin anew what a host has begun, so that each block is of one host; it has nothing under way.
+
+        What it has measured stands where a budget has ended the run.
+        """
+        if self._is_ended:
+            return
+        for asked in self._queue:
+            for series in asked.series:
+                if series.host != host:
+                    continue
+                assert series.turn is None, "its trial is under way"
+                block = series.todo[0].block
+                # What is invalid has no number that another host's could be compared with.
+                void = {
+                    one.trial.number
+                    for one in asked.results
+                    if one.trial.block == block and one.outcome is not Outcome.INVALID
+                }
+                reason = f"its block began again, as {host or 'this machine'} was lost"
+                self._journal.void_results(self.run.run_id, void, reason)
+                asked.results = [one for one in asked.results if one.trial.number not in void]
+                done = {one.trial.number for one in asked.results}
+                series.todo = [x for x in asked.trials if x.block == block and x.number not in done]
+                series.host = None
+
+    # --- what the design asks for --------------------------------------------------------------
+
+    def _ask(self, since_s: float) -> None:
+        """Tell the design of every block that is complete, and plan what it asks for then."""
+        while not self._is_ended and (not self._queue or self._queue[0].is_complete):
+            if self._queue:
+                self._design.tell(self._queue.popleft().results)
+                self._told += 1
+            block = self._design.ask()
+            if self._queue and self._queue[0].block != block:
+                self._forget_ahead()
+            if not block.treatments:
+                self._forget_ahead()
+                self._is_ended = True
+                return
+            if self._queue:
+                self._journal.plan_trials(self.run.run_id, self._queue[0].trials)
+            else:
+                self._plan(block, is_ahead=False)
+            asked = self._queue[0]
+            self._forecast = self._design.trials_left()
+            self._listen(self._budget.time_left(self.run.study, self._forecast, since_s))
+            self._listen(BlockPlanned(tuple(asked.trials), len(asked.results), self._forecast))
+        self._ask_ahead()
+
+    def _ask_ahead(self) -> None:
+        """Plan what the design will probably ask for, so that no host is idle."""
+        if self._is_ended or self.hosts == 1:
+            return
+        for block in self._design.ask_ahead(self.hosts)[len(self._queue) - 1 :]:
+            if sum(len(asked.series) for asked in self._queue) >= self.hosts:
+                return
+            if not self._plan(block, is_ahead=True):
+                return
+
+    def _plan(self, block: Block, *, is_ahead: bool) -> bool:
+        """Add a block to the queue; False where the journal knows that the design will ask for another one."""
+        trials = expand(
+            block,
+            self.run.study,
+            seed=self.run.seed,
+            block_number=self._told + len(self._queue) + 1,
+            first_number=self._next_number,
+        )
+        if not self._journal.plan_trials(self.run.run_id, trials, is_ahead=is_ahead):
+            return False
+        self._next_number += len(trials)
+        by_replicate: dict[int, list[Trial]] = {}
+        for trial in trials:
+            by_replicate.setdefault(trial.block, []).append(trial)
+        asked = _Asked(block, trials, [_Series(x) for x in by_replicate.values()])
+        for series in list(asked.series):
+            for trial in series.todo:
+                kept = self._kept.pop(trial.number, None)
+                # What the journal has of another plan of this number, made ahead, is not of this trial.
+                if kept is not None and _is_of(kept.trial, trial):
+                    asked.add(series, kept)
+                    series.host = kept.host
+                    self._budget.spend(kept)
+        self._queue.append(asked)
+        return True
+
+    def _forget_ahead(self) -> None:
+        """Forget what was planned ahead: the design asks for something else, or for nothing more."""
+        self._journal.forget_ahead(self.run.run_id)
+        if self._queue:
+            self._next_number = self._queue[0].trials[0].number
+        self._queue.clear()
+
+    def _finish(self, turn: Turn, result: Result) -> None:
+        asked, series = next(
+            (asked, one) for asked in self._queue for one in asked.series if one.turn == turn
+        )
+        series.turn = None
+        asked.add(series, result)
+        self._budget.spend(result)
+        self._listen(self._budget.time_left(self.run.study, self.left))
+        is_asked = asked is self._queue[0] and len(asked.results) <= MOST_SO_FAR
+        self._listen(TrialFinished(result, self._design.so_far(asked.results) if is_asked else ""))
+
+    def _series_for(self, host: str, *, is_its_own: bool) -> _Series | None:
+        """Return what a host has begun, else what it may begin; the oldest first."""
+        free = [one for one in self._series() if one.turn is None]
+        for one in free:
+            if one.host == host:
+                return one
+        for one in free:
+            before = self._hosts_before.get(one.todo[0].replicate, host)
+            if one.host is None and (before == host or not is_its_own):
+                return one
+        return None
+
+    def _series(self) -> Iterator[_Series]:
+        return (one for asked in self._queue for one in asked.series)
+
+
+def _is_of(kept: Trial, planned: Trial) -> bool:
+    """Tell whether a trial that was run is one that is planned; a budget may have cut its window."""
+    return replace(kept, load=planned.load) == planned
