@@ -141,12 +141,18 @@ class Networks:
         return [x.pid for x in processes_of(str(self.directory / name)) if "worker" in x.cmdline()]
 
     def _start(
-        self, name: str | None, argv: Sequence[str], more: dict[str, str], said: object
+        self,
+        name: str | None,
+        argv: Sequence[str],
+        more: dict[str, str],
+        said: object,
+        out: object = None,
     ) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "FLEET_MARK": self.mark, "PGDRAG_MACHINE": self.mark, **more}
         return subprocess.Popen(
             ["ip", "netns", "exec", self._namespace(name), *argv],
             env=environment,
+            stdout=out,  # type: ignore[arg-type]
             stderr=said,  # type: ignore[arg-type]
         )
 

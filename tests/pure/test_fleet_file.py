@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,11 +23,12 @@ from hypothesis.strategies import (
 from pydantic import ValidationError
 
 from pgdrag.errors import FileError
-from pgdrag.fleet.agent import Ticket
+from pgdrag.fleet.agent import Agent, Ticket
 from pgdrag.fleet.file import FleetFile, Kubernetes, read_fleet
 from pgdrag.fleet.messages import Order, from_coordinator, from_host, written
 from pgdrag.fleet.starting import Started, kubernetes_manifest
 from pgdrag.fleet.tls import Identity
+from pgdrag.host.machine_lock import MACHINE_VARIABLE, lock_name
 from pgdrag.testing.simulated import simulated_ladder
 
 
@@ -60,19 +62,29 @@ def test_hosts_have_names_by_their_kind(tmp_path: Path) -> None:
     [
         ("", "it has 0 hosts, and must have 1 to 1,000"),
         ("local = 0", "it has 0 hosts"),
-        ("local = 1\nlocals = 2", '"locals"'),
+        ("local = 1\nlocals = 2", '2: unknown key "locals"'),
+        ('local = 1\n[[ssh]]\nname = "a"', '2: missing key "host" in [[ssh]]'),
         ("local = -1", '"local" must be at least 0, not -1'),
-        ("local = [", "is no TOML"),
+        ("local = [", "is not TOML"),
         ('local = 1\nlease = "soon"', '"soon" is not a duration'),
         ('local = 1\nlease = "0"', '"lease": it is out of range'),
         ('local = 1\nlisten = "here"', '"listen": it must be an address with a port'),
         ('join = ["a", "a"]\nlisten = "10.0.0.1:1"', 'two hosts have the name "a"'),
         ('join = ["a b"]\nlisten = "10.0.0.1:1"', '"a b" is not a name of a host'),
         ('join = ["a"]', "listen must be an address that hosts"),
-        ('[[ssh]]\nhost = "-oProxyCommand=touch x"', '"ssh.0.host" must be made of'),
-        ('[[ssh]]\nhost = "a"\nprogram = "rm -rf /"', '"ssh.0.program" must be made of'),
-        ('[[ssh]]\nhost = "a"\nprogram = "./x; pgdrag"', '"ssh.0.program" must be made of'),
-        ('listen = "10.0.0.1:1"\n[slurm]\nhosts = 1\noptions = ["--wrap=x"]', "must be made of"),
+        (
+            '[[ssh]]\nhost = "-oProxyCommand=touch x"',
+            '2: "host" in [[ssh]] must be made of letters',
+        ),
+        ('[[ssh]]\nhost = "a"\nprogram = "rm -rf /"', '"program" in [[ssh]] must be made of'),
+        (
+            '[[ssh]]\nhost = "a"\nprogram = "./x; pgdrag"',
+            '3: "program" in [[ssh]] must be made of names',
+        ),
+        (
+            'listen = "10.0.0.1:1"\n[slurm]\nhosts = 1\noptions = ["--wrap=x"]',
+            'element 1 of "options" must be',
+        ),
     ],
 )
 def test_a_mistake_says_what_and_where(tmp_path: Path, content: str, message: str) -> None:
@@ -127,13 +139,23 @@ def test_slurm_and_kubernetes_get_a_job_that_is_taken_back(
         "sbatch --parsable --nodes=1 --exclusive --job-name=pgdrag-Run-1 --partition=bench" in said
     )
     assert "exec pgdrag fleet join /dev/fd/3" in said
+    # First those go that a killed coordinator has left.
+    assert said.startswith("scancel --me --name=pgdrag-Run-1\nsbatch")
+    left = "--ignore-not-found job/pgdrag-run-1 secret/pgdrag-run-1\n"
+    assert f"kubectl --namespace=default delete --wait {left}kubectl" in said
     started.end()
     said = (tmp_path / "said").read_text()
     assert "scancel 17" in said
-    assert (
-        "kubectl --namespace=default delete --wait=false job/pgdrag-run-1 secret/pgdrag-run-1"
-        in said
-    )
+    assert said.endswith(f"kubectl --namespace=default delete --wait=false {left}")
+
+
+def test_a_host_on_the_machine_of_its_coordinator_does_not_wait_for_that() -> None:
+    def lock(ticket: Ticket) -> str | None:
+        return Agent(ticket, ["worker"], {}).workers_environment.get(MACHINE_VARIABLE)
+
+    assert lock(TICKET) is None
+    assert lock(replace(TICKET, coordinators_lock="another machine")) is None
+    assert lock(replace(TICKET, coordinators_lock=lock_name())) == "fleet"
 
 
 VALUES = recursive(

@@ -287,7 +287,7 @@ def test_ssh_never_asks_and_takes_no_host_for_an_option() -> None:
     command = by_ssh("-oProxyCommand=x").command
     assert command[-3:-1] == ("--", "-oProxyCommand=x")
     assert command[-1].endswith(" pgdrag-driver")
-    assert "BatchMode=yes" in command
+    assert "-oBatchMode=yes" in command
     assert names_of([by_ssh("a"), by_ssh("b")]) == ["generator 1 (a)", "generator 2 (b)"]
 
 

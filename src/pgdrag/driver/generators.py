@@ -18,6 +18,8 @@ from pgdrag.driver.contract import Line
 from pgdrag.driver.conversation import Confined, conversation, ignore
 from pgdrag.errors import UsageError
 
+# It never asks, and does not wait for ever for a host that is off.
+SSH = ("ssh", "-T", "-oBatchMode=yes", "-oConnectTimeout=20")
 # A shell that is not a login shell does not look where pip and `pgdrag fleet check --install` put programs of the user.
 WITH_USERS_PROGRAMS = 'env PATH="$HOME/.local/bin:$PATH"'
 
@@ -138,8 +140,7 @@ def by_ssh(place: str) -> CommandGenerator:
     """
     host, _, program = place.rpartition(":") if "/" in place else (place, "", "pgdrag-driver")
     # A host whose name begins with a dash is not an option.
-    command = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "--", host)
-    return CommandGenerator(host, (*command, f"{WITH_USERS_PROGRAMS} {program}"))
+    return CommandGenerator(host, (*SSH, "--", host, f"{WITH_USERS_PROGRAMS} {program}"))
 
 
 def names_of(generators: Sequence[Generator]) -> list[str]:

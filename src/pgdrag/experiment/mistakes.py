@@ -88,7 +88,10 @@ def error_of_places(placed: Sequence[tuple[Path | str, int, str, str]]) -> Exper
 
 
 def mistakes_of(
-    error: ValidationError, schema: Mapping[str, Any], table: KeyPath = ()
+    error: ValidationError,
+    schema: Mapping[str, Any],
+    table: KeyPath = (),
+    forms: Mapping[str, str] = FORMS,
 ) -> list[Mistake]:
     """Return what a model found wrong.
 
@@ -96,8 +99,9 @@ def mistakes_of(
         error: from validating the table with the model.
         schema: the model's JSON Schema: it knows the keys that were possible.
         table: where the table stands in the file.
+        forms: what texts are made of that a pattern of the model matches, by the pattern.
     """
-    return [_mistake(details, schema, table) for details in error.errors()]
+    return [_mistake(details, schema, table, forms) for details in error.errors()]
 
 
 def unknown_name(what: str, name: str, known: Iterable[str], path: KeyPath) -> Mistake:
@@ -119,12 +123,15 @@ def in_table(path: KeyPath) -> str:
     return f"[[{names}]]" if path and isinstance(path[-1], int) else f"[{names}]"
 
 
-def _mistake(details: ErrorDetails, schema: Mapping[str, Any], table: KeyPath) -> Mistake:
+def _mistake(
+    details: ErrorDetails, schema: Mapping[str, Any], table: KeyPath, forms: Mapping[str, str]
+) -> Mistake:
     is_of_key = details["loc"][-1:] == ("[key]",)
     inner: KeyPath = details["loc"][:-1] if is_of_key else details["loc"]
     path = (*table, *inner)
     if not inner:
-        return Mistake(table, f"{in_table(table)}{wanted(details, FORMS)}")
+        what = wanted(details, forms)
+        return Mistake(table, f"{in_table(table)}{what}" if table else what.removeprefix(": "))
     key, around = str(path[-1]), path[:-1]
     where = f" in {in_table(around)}" if around else ""
     if details["type"] == "extra_forbidden":
@@ -132,10 +139,10 @@ def _mistake(details: ErrorDetails, schema: Mapping[str, Any], table: KeyPath) -
     if details["type"] == "missing":
         return Mistake(around, f'missing key "{key}"{where}', _description(schema, inner))
     if is_of_key:
-        return Mistake(path, f'the name "{key}"{where}{wanted(details, FORMS)}')
+        return Mistake(path, f'the name "{key}"{where}{wanted(details, forms)}')
     if isinstance(path[-1], int):
-        return Mistake(path, f"element {path[-1] + 1} of {_array(path)}{wanted(details, FORMS)}")
-    return Mistake(path, f'"{key}"{where}{wanted(details, FORMS)}')
+        return Mistake(path, f"element {path[-1] + 1} of {_array(path)}{wanted(details, forms)}")
+    return Mistake(path, f'"{key}"{where}{wanted(details, forms)}')
 
 
 def _place_hint(schema: Mapping[str, Any], path: KeyPath, inner: KeyPath) -> str:

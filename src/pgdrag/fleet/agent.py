@@ -50,6 +50,7 @@ from pgdrag.fleet.messages import (
     written,
 )
 from pgdrag.fleet.tls import COORDINATOR, Identity
+from pgdrag.host.machine_lock import MACHINE_VARIABLE, lock_name
 
 _CONNECT_TIMEOUT_S, _AGAIN_S = 20.0, 1.0
 # Without a coordinator it stays this long: one that is started again has other certificates.
@@ -61,12 +62,17 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class Ticket:
-    """What a host needs to take part: who it is, and where the coordinator listens."""
+    """What a host needs to take part: who it is, and where the coordinator listens.
+
+    Attributes:
+        coordinators_lock: the `lock_name` of the coordinator, which holds that lock for the whole run.
+    """
 
     name: str
     address: str
     port: int
     identity: Identity
+    coordinators_lock: str = ""
 
     def written(self) -> str:
         """Return it as one line of text, which is as secret as a key."""
@@ -295,9 +301,17 @@ class Agent:
         assert self._worker is not None
         self._worker.tell(run)
 
+    @property
+    def workers_environment(self) -> Mapping[str, str]:
+        """The environment, with a lock of the fleet's own where the coordinator, on this machine, has the usual one."""
+        if self.ticket.coordinators_lock != lock_name():
+            return self.environment
+        name = f"{self.environment.get(MACHINE_VARIABLE, '')}fleet"
+        return {**self.environment, MACHINE_VARIABLE: name}
+
     async def _start_worker(self) -> None:
         assert self._order is not None
-        self._worker = await Worker.start(self.worker_argv, self.environment)
+        self._worker = await Worker.start(self.worker_argv, self.workers_environment)
         self._worker.tell(self._order)
         self._listening = asyncio.create_task(self._listen(self._worker))
 

@@ -18,14 +18,21 @@ from pydantic import (
 
 from pgdrag.english import counted
 from pgdrag.errors import FileError, UsageError
+from pgdrag.experiment.mistakes import experiment_error, mistakes_of
+from pgdrag.toml_lines import KeyLines
 from pgdrag.units import parse_seconds
-from pgdrag.wrong_values import wanted
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 # What goes to another program's command line is no option of it, and no other program.
 _HOST = r"^([A-Za-z0-9_][A-Za-z0-9_.-]*@)?[A-Za-z0-9][A-Za-z0-9._:-]*$"
 _PROGRAM = r"^(~?/?([A-Za-z0-9._-]+/)+)?pgdrag$"
 _OPTION = r"^--(account|constraint|cpus-per-task|mem|nodelist|partition|qos|reservation|time)=[A-Za-z0-9_.,:+-]+$"
+_FORMS = {
+    _HOST: 'letters, digits, "." and "-", with a user before "@" if there is one',
+    _PROGRAM: 'names of directories and "pgdrag" at the end',
+    _OPTION: 'an option that pgdrag passes on and its value, such as "--partition=bench"; the options are account, '
+    "constraint, cpus-per-task, mem, nodelist, partition, qos, reservation and time",
+}
 MOST_HOSTS = 1000
 
 
@@ -131,7 +138,11 @@ class FleetFile(_Table):
     @field_validator("lease", "wait")
     @classmethod
     def _is_span(cls, text: str) -> str:
-        if not 0.5 <= parse_seconds(text) <= 86_400:
+        try:
+            span_s = parse_seconds(text)
+        except UsageError as error:
+            raise ValueError(error.message) from None
+        if not 0.5 <= span_s <= 86_400:
             raise ValueError("it is out of range: 1s to 1d")
         return text
 
@@ -170,19 +181,16 @@ def read_fleet(path: Path) -> FleetFile:
     """
     hint = "docs/how-to/fleet.md shows what a fleet file has."
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        table = tomllib.loads(text)
     except OSError as error:
         raise FileError(
             f"could not read the fleet file: {(error.strerror or '').lower()}", path=path
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FileError(f"is no TOML: {error}", path=path, hint=hint) from None
+        raise FileError(f"is not TOML: {error}", path=path, hint=hint) from None
     try:
         return FleetFile.model_validate(table)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        what = f'"{where}"{wanted(first)}' if where else wanted(first).strip()
-        raise FileError(what, path=path, hint=hint) from None
-    except UsageError as error:  # of a duration
-        raise FileError(error.message, path=path, hint=error.hint) from None
+        mistakes = mistakes_of(error, FleetFile.model_json_schema(), forms=_FORMS)
+        raise experiment_error(mistakes, KeyLines(text), path) from None

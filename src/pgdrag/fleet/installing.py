@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pgdrag
-from pgdrag.driver.generators import WITH_USERS_PROGRAMS
+from pgdrag.driver.generators import SSH, WITH_USERS_PROGRAMS
 from pgdrag.errors import UsageError
 from pgdrag.fleet.file import SshHost
 
@@ -86,7 +86,7 @@ def _reason(ran: subprocess.CompletedProcess[bytes]) -> str:
 
 
 def _run(host: SshHost, command: str, content: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    argv = ["ssh", "-T", "-oBatchMode=yes", "--", host.host, command]
+    argv = [*SSH, "--", host.host, command]
     try:
         return subprocess.run(
             argv, input=content, capture_output=True, timeout=_TIMEOUT_S, check=False

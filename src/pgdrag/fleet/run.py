@@ -19,6 +19,7 @@ from pgdrag.fleet.messages import Facts, Order
 from pgdrag.fleet.starting import Started
 from pgdrag.fleet.tls import COORDINATOR, Authority
 from pgdrag.host.interrupts import INTERRUPTS
+from pgdrag.host.machine_lock import lock_name
 from pgdrag.journal import Journal
 from pgdrag.lab import running
 from pgdrag.model import RunRecord, Study
@@ -109,7 +110,7 @@ class Fleet:
             reach = self.file.reach or address
 
             def ticket_for(name: str) -> Ticket:
-                return Ticket(name, reach, port, authority.identity(name))
+                return Ticket(name, reach, port, authority.identity(name), lock_name())
 
             started = Started(
                 self.file,

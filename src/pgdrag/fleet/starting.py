@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from pgdrag.driver.generators import WITH_USERS_PROGRAMS
+from pgdrag.driver.generators import SSH, WITH_USERS_PROGRAMS
 from pgdrag.errors import ServerError
 from pgdrag.fleet.agent import Ticket
 from pgdrag.fleet.file import FleetFile, Kubernetes, Slurm, SshHost
@@ -97,6 +97,8 @@ class Started:
             if file.join:
                 self._write([ticket_for(name) for name in file.join])
             if file.slurm is not None:
+                # Those of a killed coordinator have the nodes for a while yet.
+                _command(["scancel", "--me", f"--name={_job_name(run_id)}"])
                 for at in range(1, file.slurm.hosts + 1):
                     self._submit(file.slurm, ticket_for(f"slurm-{at}"), run_id, join_options)
             if file.kubernetes is not None:
@@ -168,7 +170,7 @@ class Started:
     def _start_ssh(self, host: SshHost, ticket: Ticket, options: Sequence[str]) -> None:
         scratch = shlex.quote(f"PGDRAG_SCRATCH={host.scratch}") if host.scratch else ""
         there = f"{WITH_USERS_PROGRAMS} {scratch} {host.program} fleet join - {shlex.join(options)}"
-        argv = ["ssh", "-T", "-oBatchMode=yes", "-oLogLevel=INFO", "-oExitOnForwardFailure=yes",
+        argv = [*SSH, "-oLogLevel=INFO", "-oExitOnForwardFailure=yes",
                 "-oServerAliveInterval=15", "-R", f"127.0.0.1:0:127.0.0.1:{ticket.port}", "--",
                 host.host, there]  # fmt: skip
         started = self._start(ticket.name, argv, dict(os.environ))
@@ -187,7 +189,7 @@ class Started:
             f"#!/bin/bash\nexec {slurm.program} fleet join /dev/fd/3 {shlex.join(options)} "
             f"3<<'TICKET'\n{ticket.written()}\nTICKET\n"
         )
-        name = f"--job-name=pgdrag-{run_id}"
+        name = f"--job-name={_job_name(run_id)}"
         argv = ["sbatch", "--parsable", "--nodes=1", "--exclusive", name, *slurm.options]
         job = _command(argv, script).strip().partition(";")[0]
         self._undo.append(lambda: _command(["scancel", job]))
@@ -197,12 +199,16 @@ class Started:
     ) -> None:
         context = [f"--context={kubernetes.context}"] if kubernetes.context else []
         kubectl = ["kubectl", *context, f"--namespace={kubernetes.namespace}"]
-        name = f"pgdrag-{run_id}".lower()
+        name = _job_name(run_id).lower()
         manifest = kubernetes_manifest(kubernetes, tickets, name, options)
-        self._undo.append(
-            lambda: _command([*kubectl, "delete", "--wait=false", f"job/{name}", f"secret/{name}"])
-        )
+        both = ("--ignore-not-found", f"job/{name}", f"secret/{name}")
+        _command([*kubectl, "delete", "--wait", *both])  # those of a killed coordinator
+        self._undo.append(lambda: _command([*kubectl, "delete", "--wait=false", *both]))
         _command([*kubectl, "create", "-f", "-"], json.dumps(manifest))
+
+
+def _job_name(run_id: str) -> str:
+    return f"pgdrag-{run_id}"
 
 
 def kubernetes_manifest(

@@ -6,6 +6,7 @@ output belongs to them: what else prints there goes to standard error.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -30,7 +31,6 @@ from pgdrag.host.machine_lock import measuring_alone
 from pgdrag.model.events import Event, PhaseStarted, Throughput
 from pgdrag.station import Station, TrialRunner
 
-_LOCK_WAIT_S = 366 * 86_400.0
 _TELL_EVERY_S = 5.0  # of throughput
 
 OpenBench = Callable[[Order], tuple[TrialRunner, Facts]]
@@ -68,7 +68,7 @@ def work(open_bench: OpenBench, orders: IO[bytes], out: IO[bytes]) -> None:
         # What a trial starts in this session ends with it, also after kill -9.
         with (
             guarded_session(os.getpid()),
-            measuring_alone(_LOCK_WAIT_S, lambda words: say(Unable(words, is_final=False))),
+            measuring_alone(math.inf, lambda words: say(Unable(words, is_final=False))),
         ):
             try:
                 station = Station(order.study, bench, listen)

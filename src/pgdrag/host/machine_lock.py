@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import socket
@@ -81,7 +82,7 @@ def measuring_alone(
     """Lock the machine for one run, across users and containers; the kernel releases it even after kill -9.
 
     Args:
-        wait_s: wait this long for others to end.
+        wait_s: wait this long for others to end, in seconds; it may be infinite.
         tell: is told whom is waited for, once of each.
 
     Raises:
@@ -113,10 +114,20 @@ def measuring_alone(
                 raise _refusal(found, wait_s)
             if found not in told:
                 told.add(found)
-                tell(f"Waiting up to {format_duration(wait_s)} for {found or _UNSEEN}.")
+                most = "" if math.isinf(wait_s) else f"up to {format_duration(wait_s)} "
+                tell(f"Waiting {most}for {found or _UNSEEN}.")
             time.sleep(_POLL_S)
         held.listen(socket.SOMAXCONN)
         yield
+
+
+def lock_name() -> str:
+    """Return what is the same for two processes where one of them locks the other out: the kernel, and its part."""
+    try:
+        kernel = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:  # hidden
+        kernel = socket.gethostname()
+    return f"{kernel} {os.environ.get(MACHINE_VARIABLE, '')}"
 
 
 def measuring_pid() -> int | None:
