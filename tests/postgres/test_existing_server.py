@@ -189,6 +189,8 @@ def test_a_change_that_the_server_refuses_is_left_out_of_its_treatment(server):
     assert applied["work_mem"]["effective"] == "8192kB"
     assert applied["default_text_search_config"]["effective"] is None
     assert "this server refuses" in applied["default_text_search_config"]["note"]
+    warnings = {x for one in found["trials"] for x in one["warnings"]}
+    assert any(x.startswith("left out: this server refuses default_text") for x in warnings)
 
 
 def test_a_session_of_pgdrags_that_is_ended_costs_a_trial_and_not_the_run(server, monkeypatch):
@@ -242,7 +244,9 @@ def test_a_log_format_that_an_old_server_lacks_is_left_out_of_a_treatment(server
     assert "PostgreSQL 14 writes no jsonlog" in problem.message
 
 
-def test_a_role_that_may_not_read_the_dataset_is_told_what_to_grant(server):
+def test_a_role_that_may_not_read_the_dataset_is_told_what_to_grant_unless_its_scripts_are_its_own(
+    server, tmp_path
+):
     with server.connect() as connection:
         connection.execute("CREATE ROLE stranger LOGIN")
     compare = ("compare", "default", "work_mem=8MB", "--dsn", shop(server, "stranger"))
@@ -250,6 +254,9 @@ def test_a_role_that_may_not_read_the_dataset_is_told_what_to_grant(server):
     assert status == 2
     assert "refused: permission denied for table pgbench_" in err
     assert 'hint: Grant that to role "stranger", or connect as another one.' in err
+    script = tmp_path / "look.sql"
+    script.write_text("SELECT count(*) FROM pg_class;\n")
+    ran(*compare, "-f", script, "--allow-change", "settings", "--dry-run")
 
 
 def test_a_role_without_rights_changes_its_own_settings_alone(server):

@@ -25,7 +25,7 @@ from pgdrag.cli.plan import difference_lines, print_plan, trials_words
 from pgdrag.cli.running import Runner, begin_and_report, open_runner, planned
 from pgdrag.english import listed
 from pgdrag.errors import EXIT_DONE, UsageError
-from pgdrag.existing.datasets import require_kinds, size_there
+from pgdrag.existing.datasets import may_read, require_kinds, size_there
 from pgdrag.existing.runner import ExistingTrialRunner
 from pgdrag.experiment import load_experiment
 from pgdrag.experiment.arms import Arm, one_workload, read_arm
@@ -262,6 +262,10 @@ def _of_dataset_there(options: StudyOptions, runner: ExistingTrialRunner) -> Stu
     found = kinds[kind]
     size = found.dataset_size
     if size is None or getattr(options, size.option, None) is not None:
+        return options
+    # Scripts of one's own need not touch the tables that happen to be there.
+    is_own = options.file and not options.builtin
+    if is_own and not (size.counted and may_read(server, size.counted)):
         return options
     there_too: dict[str, Any] = {size.option: size_there(server, found)}
     return replace(options, **there_too)

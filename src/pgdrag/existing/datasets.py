@@ -36,6 +36,13 @@ def rows_of(server: Server, table: str) -> int | None:
     return int(count)
 
 
+def may_read(server: Server, table: str) -> bool:
+    """Whether a table is there, and the role may read it."""
+    with asking_about(server) as connection:
+        ((found,),) = connection.execute(_MAY_READ, [table]).fetchall()
+    return bool(found)
+
+
 def size_there(server: Server, kind: type[Workload]) -> int | None:
     """Return the size of a workload's dataset in the server's database; None: it is not there."""
     size = kind.dataset_size
@@ -157,6 +164,7 @@ _NO_DATASET = (
     "own with -f, or let pgdrag make a database with --allow-change database; it is dropped afterwards."
 )
 _TABLES = "SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NOT NULL"
+_MAY_READ = "SELECT has_table_privilege(to_regclass(%s), 'SELECT')"
 # pg_checkpoint is a role since PostgreSQL 15.
 _MAY_CHECKPOINT = """
 SELECT rolsuper OR EXISTS (

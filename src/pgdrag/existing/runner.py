@@ -340,6 +340,7 @@ class ExistingTrialRunner:
             return []
         with log.phase("apply settings"):
             refused = self._settings.apply({level.name: level.value for level in levels})
+        log.warnings.extend(f"left out: {why}" for why in refused.values())
         # During a restart nobody has the lock: another pgdrag may have taken it.
         self.stay_alone()
         there = replace(self.standing, server=self.server)
