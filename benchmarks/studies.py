@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 from pgdrag.cli.findings import findings_of
@@ -21,7 +22,7 @@ from pgdrag.errors import UsageError
 from pgdrag.findings.values import Findings
 from pgdrag.journal import Journal
 from pgdrag.model import RunRecord
-from pgdrag.report.document import Block, Details, Figure, Paragraph
+from pgdrag.report.document import Block, Details, Figure, Paragraph, Table
 from pgdrag.report.markdown import markdown_of
 from pgdrag.report.sections import all_sections
 from pgdrag.report.standalone import standalone
@@ -69,9 +70,16 @@ def _body(part: str, findings: Findings, keep: Callable[[str, str], None]) -> st
         keep(drawn[-1], standalone(figure.svg))
         return drawn[-1]
 
-    # What a report folds away is too much for a page.
-    shown = [x for x in _blocks(part, findings) if not isinstance(x, Details)]
-    return markdown_of(shown, draw)
+    return markdown_of(shown(_blocks(part, findings)), draw)
+
+
+def shown(blocks: Sequence[Block]) -> Iterator[Block]:
+    """Yield what a report shows; of what it folds away only the first table, where it shows none: all is too much for a page."""
+    found = [x for x in blocks if not isinstance(x, Details)]
+    yield from found
+    if not any(isinstance(x, Table) for x in found):
+        inner = (x for block in blocks if isinstance(block, Details) for x in block.blocks)
+        yield from islice((x for x in inner if isinstance(x, Table)), 1)
 
 
 def _blocks(part: str, findings: Findings) -> Sequence[Block]:

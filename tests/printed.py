@@ -13,7 +13,8 @@ from pgdrag.cli.documents import documents
 
 def hold_to_schema(arguments: Sequence[str], out: str) -> None:
     """Hold what a command printed to the schemas of its documents; nothing where it printed nothing."""
-    if "--json" not in arguments or not out.strip():
+    is_json = "--json" in arguments or "--format json" in " ".join(arguments)
+    if not is_json or "--output" in arguments or not out.strip():
         return
     words = [x for x in arguments if not x.startswith("-")]
     validators = _of(" ".join(words[:2])) or _of(words[0])

@@ -35,10 +35,9 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def places(
-    tmp_path_factory: pytest.TempPathFactory, scratch: Scratch, binaries: Binaries, old_home: Path
+    tmp_path_factory: pytest.TempPathFactory, scratch: Scratch, binaries: Binaries
 ) -> dict[str, str]:
     home = tmp_path_factory.mktemp("home")
-    shutil.copy(old_home / "journal.sqlite", home)
     # It lasts until it is stopped.
     text = PLANTED.read_text().replace("measure_s = 0.5", "measure_s = 300")
     (home / "long.toml").write_text(text.replace('name = "planted"', 'name = "long"'))
@@ -110,28 +109,3 @@ def test_a_run_is_started_watched_stopped_and_its_report_opened(
     assert fits(page)
     page.goto(address)
     expect(page.get_by_role("row", name="long-")).to_contain_text("interrupted")
-
-
-def test_past_runs_are_found_laid_over_each_other_and_read(page: Page, address: str) -> None:
-    page.goto(address)
-    page.get_by_role("searchbox").fill("old-ladder")
-    page.get_by_role("button", name="Search").click()
-    expect(page.get_by_role("link", name="old-ladder")).to_be_visible()
-    assert page.get_by_role("link", name="compare-").count() == 0
-    page.get_by_role("link", name="Runs", exact=True).click()
-    for box in page.get_by_role("checkbox").all()[:2]:
-        box.check()
-    page.get_by_role("button", name="Compare two runs").click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("cannot be compared")
-    page.go_back()
-    page.get_by_role("link", name="old-ladder").first.click()
-    page.wait_for_url("**/report/*")
-    assert page.content().count("<section") > 3
-
-
-@pytest.mark.parametrize("end", ["", "#wrong"])
-def test_without_the_token_there_is_nothing_to_see(page: Page, address: str, end: str) -> None:
-    page.goto(address.partition("#")[0] + end)
-    words = "another pgdrag serve" if end else "Open the address"
-    expect(page.locator("#words")).to_contain_text(words)
-    assert page.locator("table").count() == 0

@@ -378,7 +378,7 @@ def test_without_a_file_there_is_nothing_to_check(run):
 
 def test_the_list_has_a_summary_of_everything(run):
     listing = make_listing()
-    assert [x["name"] for x in listing["experiments"]] == [
+    assert [x.name for x in listing.experiments] == [
         *("after-upgrade", "cache-and-read-ahead", "counters-in-production", "fastest"),
         "global-counters",
         *(
@@ -392,12 +392,12 @@ def test_the_list_has_a_summary_of_everything(run):
     ]
     printed = run("list").stdout
     for kinds in (
-        listing["workloads"],
-        listing["designs"],
-        listing["factors"],
-        listing["collectors"],
-        listing["sections"],
-        listing["formats"],
+        listing.workloads,
+        listing.designs,
+        listing.factors,
+        listing.collectors,
+        listing.sections,
+        listing.formats,
     ):
         assert kinds
         for name, summary in kinds.items():
@@ -407,13 +407,13 @@ def test_the_list_has_a_summary_of_everything(run):
 
 def test_every_observation_is_listed_for_those_who_claim_one(run):
     printed = run("list", "--observations").stdout
-    names = [one["name"] for one in make_listing()["observations"]]
+    names = [one.name for one in make_listing().observations]
     assert set(names) == observation_names()
     assert all(name in printed for name in names)
 
 
 def test_the_list_takes_the_summary_of_a_section_as_of_all_other_kinds():
-    assert make_listing()["sections"]["ladder"] == LadderSection.summary
+    assert make_listing().sections["ladder"] == LadderSection.summary
 
 
 def test_the_list_in_json_has_scales(run):

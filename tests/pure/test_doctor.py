@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pgdrag.findings.doctor import all_symptoms, diagnose
-from pgdrag.findings.doctor.words import doctor_json, doctor_lines, table_of_symptoms
+from pgdrag.findings.doctor.words import diagnosed, doctor_lines, table_of_symptoms
 from pgdrag.model import Observation, Recordings
 from pgdrag.model.live import Blocker, CopyOut, LiveWindow, ServerSetting, TableUse
 from pgdrag.model.recordings import Recording, WaitTime
@@ -223,12 +223,12 @@ def test_only_the_first_are_told_in_full_and_there_are_about_ten_lines() -> None
 
 def test_json_has_the_numbers_and_the_reasons_for_thresholds() -> None:
     found = SICK["lock-queue"]
-    told = doctor_json(found, diagnose(found))
-    [one] = told["diagnoses"]
-    assert one["share"] == 0.8
-    assert one["numbers"]["sessions"] == 4.0
-    assert one["why"]
-    assert told["is_healthy"] is False
+    told = diagnosed(found, diagnose(found))
+    [one] = told.diagnoses
+    assert one.share == 0.8
+    assert one.numbers["sessions"] == 4.0
+    assert one.why
+    assert not told.is_healthy
 
 
 def test_the_documentation_has_every_condition_and_its_reason() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pgdrag.findings.doctor.periods import COMMITS, Change, Period, change_between, period_of
-from pgdrag.findings.doctor.since import period_of_stretch, since_json, since_words
+from pgdrag.findings.doctor.since import Since, period_of_stretch, since_words
 from pgdrag.model.live import LiveWindow
 from pgdrag.model.measurement import Sample
 from pgdrag.model.observed import ObservedSeries, ObservedServer, Quantity, Spread, Stretch
@@ -142,7 +142,7 @@ def test_the_words_say_a_regression_a_quieter_load_and_what_is_too_short() -> No
     short = period([1000, 900, 1100, 1000])
     assert "no verdict" in since_words(change_between(short, short), "shop.obs")
     assert "cannot compare" in since_words(None, "shop.obs")
-    assert since_json(changed(rng, 600, 3.0), "shop.obs")["is_regression"] is True
+    assert Since.of("shop.obs", changed(rng, 600, 3.0)).is_regression
 
 
 def test_what_rose_is_not_said_to_have_fallen() -> None:
@@ -164,5 +164,5 @@ def test_a_small_fall_with_longer_waits_is_not_a_lower_load() -> None:
 
 
 def test_the_json_says_how_many_statements_were_compared_and_why_none() -> None:
-    told = since_json(None, "shop.obs", compared=0, not_compared="Too short.")
-    assert (told["statements_compared"], told["not_compared"]) == (0, "Too short.")
+    told = Since.of("shop.obs", None, not_compared="Too short.")
+    assert (told.statements_compared, told.not_compared) == (0, "Too short.")

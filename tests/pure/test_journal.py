@@ -18,7 +18,8 @@ from pydantic_core import to_jsonable_python
 from capabilities import needs_root
 from pgdrag.agenda import expand
 from pgdrag.errors import JournalError, StorageError
-from pgdrag.journal import Journal, _unpacked
+from pgdrag.journal import Journal
+from pgdrag.journal._base import unpacked
 from pgdrag.journal._file import SCHEMA
 from pgdrag.model import Block, Host
 from pgdrag.model.load import BenchBaseRate, Closed, Pacing
@@ -362,9 +363,9 @@ def test_a_damaged_journal_is_told_without_a_traceback(journal: Journal) -> None
 def test_recordings_of_a_strangers_journal_take_no_more_memory_than_any_have(
     packed: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pgdrag.journal.LARGEST_RECORDINGS_BYTES", 2**20 - 1)
+    monkeypatch.setattr("pgdrag.journal._base.LARGEST_RECORDINGS_BYTES", 2**20 - 1)
     with pytest.raises(JournalError, match="recordings of a trial are damaged"):
-        _unpacked(packed)
+        unpacked(packed)
 
 
 # What the first version wrote, as far as the next ones changed it.

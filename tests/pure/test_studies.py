@@ -10,11 +10,12 @@ from xml.etree import ElementTree
 import pytest
 
 from analysis_runs import run_of, rung, setting, three_of
-from benchmarks.studies import PAGES, PLACE, filled
+from benchmarks.studies import PAGES, PLACE, filled, shown
 from pgdrag.errors import UsageError
 from pgdrag.experiment import shipped_experiments
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Findings
+from pgdrag.report.document import Cell, Details, Paragraph, Table, header
 from pgdrag.report.rows_chart import Row, rows_figure
 from pgdrag.report.sections import all_sections
 from pgdrag.report.standalone import standalone
@@ -66,6 +67,16 @@ def test_a_run_that_was_not_made_is_named_once_with_its_command() -> None:
     assert page.count("Not run yet") == 1
     assert "`pgdrag run study --scale standard`" in page
     assert "old" not in page
+
+
+def test_of_what_a_report_folds_away_a_page_has_the_first_table_where_it_has_no_other() -> None:
+    first, second, third = (Table(x, header("value"), ((Cell(x),),)) for x in "abc")
+    text, folded = (
+        Paragraph("text"),
+        (Details("1", (Paragraph("no"), first)), Details("2", (second,))),
+    )
+    assert list(shown((text, *folded))) == [text, first]
+    assert list(shown((text, third, *folded))) == [text, third]
 
 
 def test_a_part_that_no_report_has_is_refused() -> None:

@@ -14,7 +14,6 @@ import pytest
 
 from analysis_runs import run_of, rung, setting, three_of
 from in_process import pgdrag
-from pgdrag.findings.find import find
 from pgdrag.findings.two_runs import TreatmentTwice, TwoRuns, _ratio, not_comparable, two_runs
 from pgdrag.findings.values import Verdict
 from pgdrag.model import RunRecord, WorkloadSpec
@@ -111,7 +110,7 @@ def test_two_runs_read_in_every_medium() -> None:
     text = markdown_of(two_runs_blocks(found))
     assert text.startswith("**In second against first: B is 2× slower (")
     assert "| **PostgreSQL** | 18.6 | 18.7 |" in text
-    assert "second against first" in render_two_runs_html(found, find(FIRST), find(SECOND))
+    assert "second against first" in render_two_runs_html(FIRST, SECOND)
     same = markdown_of(two_runs_blocks(two_runs(FIRST, replace(FIRST, run_id="again"))))
     assert same.startswith("**No significant change of 2 treatments in again against first.**")
     assert "Nothing that a run records" in same

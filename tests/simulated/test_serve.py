@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlencode
@@ -16,117 +14,46 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from in_process import OURS, pgdrag
+from in_process import pgdrag
 from pgdrag.cli.findings import findings_of
-from pgdrag.errors import Interrupted
-from pgdrag.host.machine_lock import MACHINE_VARIABLE, measuring_alone
 from pgdrag.journal import Journal, live_file
-from pgdrag.journal.live_file import LiveReader, live_path
-from pgdrag.lab import run_experiment
+from pgdrag.journal.live_file import LiveReader
 from pgdrag.model.events import (
-    Event,
     Listener,
     PhaseStarted,
     Sampled,
-    Throughput,
     TimeLeft,
-    TrialFinished,
     TrialStarted,
 )
-from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import Series
 from pgdrag.report.html import render_html
-from pgdrag.serve.pages import RunPages
 from pgdrag.serve.server import PageServer
 from pgdrag.serve.starting import Planned, Wanted
 from pgdrag.serve.watching import Watcher
-from pgdrag.testing.simulated import (
-    SimulatedTrialRunner,
-    Truth,
-    begin_simulated,
-    simulated_ladder,
-)
+from pgdrag.testing.simulated import begin_simulated, simulated_ladder
+from served import Client, journal_of_its_own, run_simulated, run_under_way, second, serving
 
 NEVER = "nobody-knows"
-
-
-@dataclass
-class Client:
-    """Asks as a browser does that has the cookie."""
-
-    server: PageServer
-    headers: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def host(self) -> str:
-        return f"127.0.0.1:{self.server.server_port}"
-
-    def ask(
-        self, path: str, *, method: str = "GET", form: dict[str, str] | None = None, **headers: str
-    ) -> tuple[int, str, dict[str, str]]:
-        """Return the status, the text and the headers of an answer; a header "" is not sent."""
-        sent = {"Host": self.host, "Cookie": f"pgdrag={self.server.token}", **self.headers}
-        if method == "POST":
-            sent |= {
-                "Origin": f"http://{self.host}",
-                "Content-Type": "application/x-www-form-urlencoded",
-            }
-        sent |= {name.replace("_", "-"): text for name, text in headers.items()}
-        connection = HTTPConnection("127.0.0.1", self.server.server_port, timeout=60)
-        body = urlencode(form) if form is not None else None
-        connection.putrequest(method, path, skip_host=True)
-        for name, text in sent.items():
-            if text:
-                connection.putheader(name, text)
-        if method == "POST" and "Content-Length" not in sent:
-            connection.putheader("Content-Length", str(len(body or "")))
-        connection.endheaders(body.encode() if body else None)
-        answer = connection.getresponse()
-        text = answer.read().decode()
-        connection.close()
-        return answer.status, text, dict(answer.getheaders())
-
-    def page(self, path: str = "", *, status: int = 200) -> str:
-        found, text, _ = self.ask(f"{self.server.root}{path}")
-        assert found == status, text
-        return text
-
-    def post(self, path: str, form: dict[str, str]) -> tuple[int, str, dict[str, str]]:
-        return self.ask(f"{self.server.root}{path}", method="POST", form=form)
+# Of SQLite, for each further run: a search reads its study, all else no more than its name.
+MOST_STEPS_OF_SEARCH, MOST_STEPS = 40, 20
 
 
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Journal]:
-    monkeypatch.setenv("PGDRAG_HOME", str(tmp_path))
-    monkeypatch.setenv(MACHINE_VARIABLE, f"{OURS[MACHINE_VARIABLE]}-serve")
-    journal = Journal(tmp_path / "journal.sqlite")
-    yield journal
-    journal.close()
+    with journal_of_its_own(tmp_path, monkeypatch) as journal:
+        yield journal
 
 
 @pytest.fixture
 def client(journal: Journal) -> Iterator[Client]:
-    with PageServer(0) as server:
-        server.pages = RunPages(
-            server.root,
-            server.has_ended,
-            lambda: Journal(journal.path),
-            findings_of,
-            lambda run_id: journal.path.parent / "reports" / f"{run_id}.html",
-        )
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield Client(server)
-        server.shutdown()
-        thread.join()
+    with serving(journal) as client:
+        yield client
 
 
-def run_simulated(journal: Journal, **truth: object) -> str:
-    study = simulated_ladder("work_mem", replicates=2)
-    run_id = begin_simulated(journal, study)
-    bench = SimulatedTrialRunner(Truth(slowdowns={"work_mem": 2.0}, noise=0.01, is_observed=True))
-    run_experiment(run_id, bench, journal)
-    return run_id
+@pytest.fixture
+def under_way(journal: Journal) -> Iterator[tuple[str, Listener]]:
+    with run_under_way(journal) as found:
+        yield found
 
 
 # --- who gets an answer ------------------------------------------------------------------------
@@ -290,62 +217,49 @@ def test_two_runs_lie_over_each_other_with_what_differs_between_them(
 def test_pages_read_the_same_however_many_runs_there_are(
     client: Client, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_id = run_simulated(journal)
+    run_id, other = run_simulated(journal), run_simulated(journal)
 
-    def counted(path: str) -> int:
+    def counted(path: str) -> tuple[int, int]:
+        """How many statements a page makes, and how many steps these take in the journal."""
         statements: list[str] = []
+        steps: list[None] = []
         opened = Journal.__init__
 
         def traced(self: Journal, path: Path) -> None:
             opened(self, path)
             self._db.set_trace_callback(statements.append)
+            self._db.set_progress_handler(lambda: steps.append(None), 1)
 
+        client.server.pages._reports.clear()  # the first view
         with monkeypatch.context() as patch:
             patch.setattr(Journal, "__init__", traced)
             client.page(path)
-        return len(statements)
+        return len(statements), len(steps)
 
-    pages = ("", "?q=work_mem", f"report/{run_id}", "start")
-    client.page(f"report/{run_id}")  # made once
+    pages = (
+        *("", "?q=work_mem", "start"),
+        f"report/{run_id}",
+        f"together?run={run_id}&run={other}",
+    )
     few = [counted(path) for path in pages]
     with journal._transaction() as db:
         db.execute(
             "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) "
-            "INSERT INTO run SELECT run_id || '-' || i, experiment, scale, status, study, host, server_wanted, "
-            "server_version, pgdrag_version, seed, started_unix_s - i, finished_unix_s - i, pid FROM run, n"
+            "INSERT INTO run SELECT run_id || '-copy-' || i, experiment, scale, status, study, host, server_wanted, "
+            "server_version, pgdrag_version, seed, started_unix_s - i, finished_unix_s - i, pid FROM run, n WHERE run_id = ?",
+            (run_id,),
         )
     many = [counted(path) for path in pages]
-    assert many == few
+    assert [statements for statements, _ in many] == [statements for statements, _ in few]
+    # Of each of the others no more than its line is read, and none of its trials.
+    grown = [(after - before) / 1000 for (_, before), (_, after) in zip(few, many, strict=True)]
+    for path, steps in zip(pages, grown, strict=True):
+        assert steps < (MOST_STEPS_OF_SEARCH if path.startswith("?") else MOST_STEPS), path
     assert len(re.findall("<tr><th scope=.row", client.page())) == 50
     assert run_id in client.page()
 
 
 # --- runs under way ----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def under_way(journal: Journal) -> Iterator[tuple[str, Listener]]:
-    """A run of which this process has run one trial, and what listens to its events."""
-    study = simulated_ladder("work_mem", replicates=2)
-    with measuring_alone():
-        run_id = begin_simulated(journal, study)
-        path = live_path(journal.path, run_id)
-        with live_file.live_file(path, is_over=lambda _: True) as listen:
-
-            def until_first(event: Event) -> None:
-                listen(event)
-                if isinstance(event, TrialFinished):
-                    raise KeyboardInterrupt
-
-            with pytest.raises(Interrupted):
-                run_experiment(run_id, SimulatedTrialRunner(Truth()), journal, until_first)
-            journal.set_status(run_id, "running")
-            yield run_id, listen
-    journal.set_status(run_id, "done")
-
-
-def second(at: int, tps: int) -> Throughput:
-    return Throughput(at, at * tps, tps, tps, Sample(float(at), 1.0, tps, 0, 9e3, 8, 1e3, 4e3))
 
 
 def test_a_run_under_way_shows_what_it_is_at_and_what_is_left(

@@ -27,26 +27,34 @@ def clean(
         ),
     ] = False,
     wait: Wait = None,
+    json: Json = False,
 ) -> None:
     """Remove what dead pgdrag processes left behind.
 
     Also list the dataset snapshots, or remove them.
     """
+    from pgdrag.cli.documents import Cleaned, CleanedSnapshot
     from pgdrag.cli.place import clear_former, clear_up, measuring
     from pgdrag.servers.scratch import Scratch
     from pgdrag.servers.snapshot import SnapshotStore
     from pgdrag.units import format_bytes
 
-    scratch = Scratch.open()
+    scratch, done, found = Scratch.open(), [], []
     with measuring(wait):
         for sentence in chain(clear_up(scratch), clear_former(with_snapshots=snapshots)):
-            print(without_controls(sentence))
+            done.append(without_controls(sentence))
+            if not json:
+                print(done[-1])
         store = SnapshotStore(scratch)
-        for snapshot in store.list():
+        for one in store.list():
             if snapshots:
-                store.remove(snapshot.key)
-            verb = "Removed" if snapshots else "Kept"
-            print(f"{verb} snapshot {snapshot.key}, {format_bytes(snapshot.bytes)}.")
+                store.remove(one.key)
+            found.append(CleanedSnapshot(one.key, one.bytes, is_removed=snapshots))
+            if not json:
+                verb = "Removed" if snapshots else "Kept"
+                print(f"{verb} snapshot {one.key}, {format_bytes(one.bytes)}.")
+    if json:
+        print_json(Cleaned(tuple(done), tuple(found)))
 
 
 def restore(

@@ -74,14 +74,14 @@ def doctor(
     from pgdrag.cli.server_argument import live_line, named_server, time_words
     from pgdrag.findings.doctor import diagnose
     from pgdrag.findings.doctor.periods import change_between, period_of
-    from pgdrag.findings.doctor.since import period_of_stretch, since_json, since_words
+    from pgdrag.findings.doctor.since import Since, period_of_stretch, since_words
     from pgdrag.findings.doctor.statement_rises import (
         compared_count,
         not_compared,
         rise_diagnoses,
         statement_rises,
     )
-    from pgdrag.findings.doctor.words import IN_FULL, doctor_json, doctor_lines
+    from pgdrag.findings.doctor.words import IN_FULL, diagnosed, doctor_lines
     from pgdrag.live.window import observe_window
     from pgdrag.model.recordings import StatementUse
     from pgdrag.observations.stretch import read_stretch, statement_parts
@@ -107,17 +107,16 @@ def doctor(
     found = diagnose(window)
     change = None if earlier is None else change_between(earlier, period_of(window))
     name = "" if since is None else since.name
-    rises, count, not_told = [], 0, ""
+    compared, not_told = None, ""
     if since is not None:
         parts = statement_parts(since, server.target.database, window.length_s)
         uses = window.recordings.of(StatementUse)
         rises, count = statement_rises(parts, uses), compared_count(parts, uses)
         not_told = not_compared(parts, window, name)
         found = found.with_others(rise_diagnoses(rises, len(parts), name))
+        compared = Since.of(name, change, tuple(rises), compared=count, not_compared=not_told)
     if json:
-        said = since_json(change, name, rises, compared=count, not_compared=not_told)
-        compared = {} if since is None else {"since": said}
-        print_json({**doctor_json(window, found), **compared})
+        print_json(diagnosed(window, found, compared))
     else:
         console = stdout()
         in_full = len(found.found) if all_ else IN_FULL

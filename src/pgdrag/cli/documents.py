@@ -9,9 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pgdrag.findings.doctor import Diagnosis
-from pgdrag.findings.doctor.periods import Rise
-from pgdrag.findings.doctor.statement_rises import StatementRise
 from pgdrag.fleet.messages import Facts
 from pgdrag.model.load import LoadProfile
 
@@ -94,6 +91,67 @@ class Restored:
 
 
 @dataclass(frozen=True)
+class CleanedSnapshot:
+    """A dataset snapshot.
+
+    Attributes:
+        key: what it was stored under.
+        bytes: the size of its files.
+    """
+
+    key: str
+    bytes: int
+    is_removed: bool
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """What dead pgdrag processes had left behind, and which dataset snapshots there are.
+
+    Attributes:
+        done: what was undone or removed, in sentences.
+    """
+
+    done: tuple[str, ...]
+    snapshots: tuple[CleanedSnapshot, ...]
+
+
+@dataclass(frozen=True)
+class RemovedRun:
+    """A run that was removed.
+
+    Attributes:
+        trials: how many had ended.
+    """
+
+    run: str
+    trials: int
+    has_report: bool
+
+
+@dataclass(frozen=True)
+class Removed:
+    """Runs that were removed.
+
+    Attributes:
+        freed_bytes: what the file system got back.
+        kept: why the journal keeps its size, or "".
+    """
+
+    runs: tuple[RemovedRun, ...]
+    freed_bytes: int
+    kept: str
+
+
+@dataclass(frozen=True)
+class FetchedVersion:
+    """A version of PostgreSQL that was downloaded, and the directory of its programs."""
+
+    version: str
+    bin_dir: str
+
+
+@dataclass(frozen=True)
 class CheckedHost:
     """A host of a fleet.
 
@@ -117,111 +175,6 @@ class FleetCheck:
 
 
 @dataclass(frozen=True)
-class ListedExperiment:
-    """A shipped experiment, with what each of its scales is."""
-
-    name: str
-    title: str
-    question: str
-    scales: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class ListedObservation:
-    """Something that a collector observes."""
-
-    collector: str
-    name: str
-    unit: str
-    label: str
-
-
-@dataclass(frozen=True)
-class ListedMechanism:
-    """A mechanism of slowdown, and which way it moves observations."""
-
-    name: str
-    summary: str
-    signs: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Listing:
-    """What this installation has: experiments, and the summary of every plug-in by name."""
-
-    experiments: tuple[ListedExperiment, ...]
-    workloads: Mapping[str, str]
-    factors: Mapping[str, str]
-    holders: Mapping[str, str]
-    designs: Mapping[str, str]
-    collectors: Mapping[str, str]
-    sections: Mapping[str, str]
-    formats: Mapping[str, str]
-    observations: tuple[ListedObservation, ...]
-    mechanisms: tuple[ListedMechanism, ...]
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """A ratio with its interval."""
-
-    low: float
-    center: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Since:
-    """A live server against an earlier recording of it.
-
-    Attributes:
-        slowdown: throughput then divided by now.
-        too_short: why there is no verdict, or "".
-        statements: that take longer or read more per call.
-        not_compared: why no statement was compared, or "".
-    """
-
-    file: str
-    is_regression: bool
-    statements: tuple[StatementRise, ...]
-    statements_compared: int
-    not_compared: str
-    slowdown: Bounds | None = None
-    confidence: float | None = None
-    rises: tuple[Rise, ...] = ()
-    too_short: str = ""
-
-
-@dataclass(frozen=True)
-class Diagnosed:
-    """What costs time on a live server.
-
-    Attributes:
-        transactions: committed in the window; null: not known.
-        sessions: at work, on average.
-        waits_s: sessions' time by wait.
-        looked_for: names of the symptoms that could be looked for; not_seen: of the others, with the reason.
-        own_queries, own_share: what pgdrag asked the server, and the share of the window that this took.
-        since: with --since.
-    """
-
-    server: str
-    version: str
-    window_s: float
-    transactions: int | None
-    sessions: float | None
-    waits_s: Mapping[str, float] | None
-    is_healthy: bool
-    diagnoses: tuple[Diagnosis, ...]
-    looked_for: tuple[str, ...]
-    not_seen: Mapping[str, str]
-    notes: tuple[str, ...]
-    own_queries: int
-    own_share: float
-    since: Since | None = None
-
-
-@dataclass(frozen=True)
 class WindowPlan:
     """What a command would do; `before` is what it would do to the server before the load."""
 
@@ -236,12 +189,14 @@ _QUESTIONS = ("compare", "ablate", "bisect", "screen", "boundary", "search", "ca
 
 def documents() -> dict[str, Document]:
     """Return every document that a command prints with --json, by its name."""
+    from pgdrag.cli.list import Listing
     from pgdrag.experiment.conf_diff import ConfDiff
     from pgdrag.experiment.conf_doctor import ConfDiagnosis
     from pgdrag.experiment.conf_lines import ConfLine
     from pgdrag.experiment.plan import Plan
     from pgdrag.experiment.preflight import Checked
     from pgdrag.experiment.search_space import SearchSpace
+    from pgdrag.findings.doctor.words import Diagnosed
     from pgdrag.findings.history import History
     from pgdrag.findings.holds.distribution import HoldDistribution
     from pgdrag.findings.plan_flips import TwinPlans
@@ -251,6 +206,7 @@ def documents() -> dict[str, Document]:
     from pgdrag.report import plans_page, twin_check_page
     from pgdrag.report.claims_page import ClaimByRun
     from pgdrag.report.schema import extended, report_schema, schema_of
+    from pgdrag.report.stretch.formats import ShownStretch
     from pgdrag.twins.fidelity import TwinCheck
     from pgdrag.twins.leaks import Scan
     from pgdrag.twins.model import Twin
@@ -276,7 +232,7 @@ def documents() -> dict[str, Document]:
     return {
         "report": Document(
             "What a run found",
-            (*study, "show", "bench", "tpcc run"),
+            (*study, "show", "report", "bench", "tpcc run"),
             report_schema,
         ),
         "plan": of(Plan, "What a run would do, with --dry-run", *study),
@@ -307,5 +263,9 @@ def documents() -> dict[str, Document]:
         "twin-scan": of(Scan, "Values of the original in a twin, with --scan", "twin show"),
         "twin-check": of(twin_check, "How far a twin is like the original", "twin check"),
         "list": of(Listing, "What this installation has", "list"),
+        "observations": of(ShownStretch, "Part of a recording, with --format json", "observations"),
+        "rm": of(Removed, "Which runs were removed", "rm"),
+        "fetch": of(tuple[FetchedVersion, ...], "Where fetched versions are", "fetch"),
+        "clean": of(Cleaned, "What was cleaned away", "clean"),
         "restore": of(Restored, "What was undone", "restore"),
     }

@@ -130,7 +130,7 @@ def progress_words(lines: Sequence[IntervalLine], window_s: float) -> str:
 def report_window(findings: Findings, *, html: Path | None, json: bool) -> int:
     """Print the result of one measured window, and return the command's exit status."""
     if html is not None:
-        write_report(findings, html, render_html)
+        write_report(render_html(findings), html)
     print_findings(findings, json=json)
     measured = findings.run.results[0].measurement
     assert measured is not None, "a run that ended without an error"

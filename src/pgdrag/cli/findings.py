@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from pgdrag.cli.place import stdout, write_named
 from pgdrag.cli.plain_output import print_document
@@ -20,7 +18,6 @@ from pgdrag.report.json import render_json
 from pgdrag.report.terminal import render_terminal
 from pgdrag.servers.scratch import storage_errors
 
-T = TypeVar("T")
 _MOST_SAME = 200  # comparisons of a treatment with itself, to count false alarms
 
 
@@ -64,13 +61,12 @@ def print_findings(findings: Findings, *, json: bool) -> None:
         render_terminal(findings, stdout())
 
 
-def write_report(findings: T, path: Path, render: Callable[[T], str | bytes]) -> None:
-    """Write rendered findings, of one run or of several.
+def write_report(content: str | bytes, path: Path) -> None:
+    """Write a report, of one run or of several.
 
     Raises:
         StorageError: it cannot be written.
     """
-    text = render(findings)
     with storage_errors("write the report", path.parent, hint="Name another file."):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_named(path, text)
+        write_named(path, content)

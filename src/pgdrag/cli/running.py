@@ -203,7 +203,7 @@ def report_run(record: RunRecord, *, html: Path | None, json: bool) -> int:
     """
     findings = findings_of(record, open_journal())
     path = html or report_path(record.run_id)
-    write_report(findings, path, render_html)
+    write_report(render_html(findings), path)
     if json:
         print_findings(findings, json=True)
     else:

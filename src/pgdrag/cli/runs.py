@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -15,8 +15,6 @@ from pgdrag.errors import UsageError
 
 if TYPE_CHECKING:
     from pgdrag.findings.values import Findings
-
-T = TypeVar("T")
 
 
 def runs(json: Json = False) -> None:
@@ -131,56 +129,21 @@ def report(
     ] = False,
 ) -> None:
     """Write the report of a run again, in any format, or compare two runs."""
-    from pgdrag.cli.findings import alarms_of, write_report
-    from pgdrag.cli.found_conf import found_conf
-    from pgdrag.cli.place import open_journal, refuse_unwritable, report_path
-    from pgdrag.report.comment import render_comment
-    from pgdrag.report.html import render_html
-    from pgdrag.report.json import render_json
-    from pgdrag.report.junit import render_junit
-    from pgdrag.report.markdown import render_markdown
+    from pgdrag.cli.place import refuse_unwritable, report_path
     from pgdrag.report.schema import report_schema
-    from pgdrag.report.share_picture import render_png
-    from pgdrag.report.terminal import terminal_text
 
     if schema:
         print_json(report_schema())
         return
     _refuse_link(link, format)
-    to_stdout = output is None or str(output) == "-"
-    refuse_unwritable(None if to_stdout or format in ("csv", "parquet") else output)
     if format in ("csv", "parquet"):
         _export(run, other, format, output)
         return
-    if other is not None:
-        _report_two(run, other, format, output)
-        return
-    findings = _findings(run)
+    refuse_unwritable(None if output is None or str(output) == "-" else output)
+    name, content = _one(run, format, link) if other is None else _two(run, other, format)
     if output is None and format in ("html", "png"):
-        output = report_path(findings.run.run_id).with_suffix(f".{format}")
-    if format == "png":
-        assert output is not None, "it has a default"
-        if str(output) == "-":
-            sys.stdout.buffer.write(render_png(findings))
-            return
-        write_report(findings, output, render_png)
-        print(output.resolve())
-        return
-
-    def as_comment(findings: Findings) -> str:
-        alarms = alarms_of(findings.run, open_journal())
-        return render_comment(findings, alarms=alarms, link=link or "")
-
-    render = {
-        "html": render_html,
-        "markdown": render_markdown,
-        "json": render_json,
-        "terminal": terminal_text,
-        "conf": found_conf,
-        "junit": render_junit,
-        "comment": as_comment,
-    }[format]
-    _write(findings, output, render, form=format)
+        output = report_path(name).with_suffix(f".{format}")
+    _write(content, output, form=format)
 
 
 def _refuse_link(link: str | None, form: str) -> None:
@@ -212,9 +175,40 @@ def _export(
         print(path)
 
 
-def _report_two(first: str, second: str, form: str, output: Path | None) -> None:
-    from pgdrag.cli.findings import findings_of
-    from pgdrag.cli.place import open_journal, report_path
+def _one(name: str, form: str, link: str | None) -> tuple[str, str | bytes]:
+    """Return the report of a run, and the name of its file."""
+    from pgdrag.cli.findings import alarms_of
+    from pgdrag.cli.found_conf import found_conf
+    from pgdrag.cli.place import open_journal
+    from pgdrag.report.comment import render_comment
+    from pgdrag.report.html import render_html
+    from pgdrag.report.json import render_json
+    from pgdrag.report.junit import render_junit
+    from pgdrag.report.markdown import render_markdown
+    from pgdrag.report.share_picture import render_png
+    from pgdrag.report.terminal import terminal_text
+
+    def as_comment(findings: Findings) -> str:
+        alarms = alarms_of(findings.run, open_journal())
+        return render_comment(findings, alarms=alarms, link=link or "")
+
+    renders: dict[str, Callable[[Findings], str | bytes]] = {
+        "html": render_html,
+        "markdown": render_markdown,
+        "json": render_json,
+        "terminal": terminal_text,
+        "conf": found_conf,
+        "junit": render_junit,
+        "comment": as_comment,
+        "png": render_png,
+    }
+    findings = _findings(name)
+    return findings.run.run_id, renders[form](findings)
+
+
+def _two(first: str, second: str, form: str) -> tuple[str, str]:
+    """Return the comparison of two runs, and the name of its file."""
+    from pgdrag.cli.place import open_journal
     from pgdrag.findings.two_runs import TwoRuns, two_runs
     from pgdrag.report.json import json_of
     from pgdrag.report.markdown import blocks_as_markdown
@@ -227,37 +221,36 @@ def _report_two(first: str, second: str, form: str, output: Path | None) -> None
     def as_text(found: TwoRuns) -> str:
         return blocks_as_text(two_runs_blocks(found), width=100)
 
-    def as_html(found: TwoRuns) -> str:
-        return render_two_runs_html(found, *(findings_of(x, journal) for x in (before, after)))
-
-    renders = {
-        "html": as_html,
+    renders: dict[str, Callable[[TwoRuns], str]] = {
         "markdown": as_markdown,
         "json": json_of,
         "terminal": as_text,
     }
-    if form not in renders:
-        raise UsageError(f"--format {form} is of one run", hint=f"Use {', '.join(renders)}.")
+    if form not in ("html", *renders):
+        raise UsageError(f"--format {form} is of one run", hint=f"Use html, {', '.join(renders)}.")
     journal = open_journal()
     before, after = (
         journal.run(journal.find(x), has_recordings=form == "html") for x in (first, second)
     )
-    found, render = two_runs(before, after), renders[form]
-    if output is None and form == "html":
-        output = report_path(f"{after.run_id}-against-{before.run_id}")
-    _write(found, output, render, form=form)
+    name = f"{after.run_id}-against-{before.run_id}"
+    if form == "html":
+        return name, render_two_runs_html(before, after)
+    return name, renders[form](two_runs(before, after))
 
 
-def _write(found: T, output: Path | None, render: Callable[[T], str], *, form: str) -> None:
-    """Write what was found to a file, and say which, or else to standard output."""
+def _write(content: str | bytes, output: Path | None, *, form: str) -> None:
+    """Write a report to a file, and say which, or else to standard output."""
     from pgdrag.cli.findings import write_report
 
-    if output is None or str(output) == "-":
-        write = print if form == "terminal" else print_document
-        write(render(found).rstrip("\n"))
-        return
-    write_report(found, output, render)
-    print(output.resolve())
+    if output is not None and str(output) != "-":
+        write_report(content, output)
+        print(output.resolve())
+    elif isinstance(content, bytes):
+        sys.stdout.buffer.write(content)
+    elif form == "terminal":
+        print(content.rstrip("\n"))
+    else:
+        print_document(content.rstrip("\n"))
 
 
 def _findings(name: str) -> Findings:

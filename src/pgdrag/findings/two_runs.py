@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from pgdrag.english import capital
 from pgdrag.errors import UsageError
-from pgdrag.findings.compared import Compared, compared
+from pgdrag.findings.compared import Compared, Treatments, compared
 from pgdrag.findings.find import design_finding
 from pgdrag.findings.history import Difference, differences
 from pgdrag.findings.values import Comparison, Interval
@@ -55,8 +55,13 @@ class TwoRuns:
     differences: tuple[Difference, ...]
 
 
-def two_runs(before: RunRecord, after: RunRecord) -> TwoRuns:
+def two_runs(
+    before: RunRecord, after: RunRecord, sides: Sequence[Treatments] | None = None
+) -> TwoRuns:
     """Compare the treatments of two runs.
+
+    Args:
+        sides: what `treatments_of` returns of both, where it is known.
 
     Raises:
         UsageError: they cannot be compared, and why.
@@ -69,14 +74,14 @@ def two_runs(before: RunRecord, after: RunRecord) -> TwoRuns:
             detail=" ".join(f"{capital(x.words)}." for x in reasons),
             hint="Compare runs of one workload and load on one machine.",
         )
-    sides = [_treatments(run) for run in (before, after)]
+    first, second = (
+        {one.name: one for one in side.all} for side in sides or map(treatments_of, (before, after))
+    )
     return TwoRuns(
         before=before.run_id,
         after=after.run_id,
         days=(after.started_unix_s - before.started_unix_s) / 86_400,
-        treatments=tuple(
-            _twice(sides[0][name], sides[1][name]) for name in sides[1] if name in sides[0]
-        ),
+        treatments=tuple(_twice(first[name], second[name]) for name in second if name in first),
         differences=differences(before, after),
     )
 
@@ -119,8 +124,9 @@ def _text(value: object) -> str:
     return "none" if value in (None, (), "") else str(value)
 
 
-def _treatments(run: RunRecord) -> dict[str, Compared]:
-    return {one.name: one for one in compared(run, design_finding(run)).all}
+def treatments_of(run: RunRecord) -> Treatments:
+    """Return the treatments of a run, with the numbers of its design where that knows better."""
+    return compared(run, design_finding(run))
 
 
 def _twice(before: Compared, after: Compared) -> TreatmentTwice:

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 from pgdrag.findings.expecto.published import operational_speeds
-from pgdrag.findings.values import TreatmentFinding
-from pgdrag.model import OPERATIONAL_SPEED
+from pgdrag.model import OPERATIONAL_SPEED, Rung
 from pgdrag.model.measurement import Sample
+from pgdrag.model.recordings import Recordings
 from pgdrag.report.document import Panel, Recording, Trace
 from pgdrag.report.series_panels import events_by_kind, marks_of, panels_of
 from pgdrag.units import format_duration
 
 
-def recording_of(rung: TreatmentFinding, marks_of_kind: int) -> Recording:
+class Recorded(Protocol):
+    """A treatment with what was seen of its middle trial, such as `RungTrials` and `TreatmentFinding`."""
+
+    @property
+    def rung(self) -> Rung:
+        """The treatment."""
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """What the driver counted."""
+
+    @property
+    def recordings(self) -> Recordings:
+        """What collectors recorded."""
+
+
+def recording_of(rung: Recorded, marks_of_kind: int) -> Recording:
     """Return all panels of a rung that show anything, and at most so many marks of each kind."""
     ends = [rung.samples[-1].t_s] if rung.samples else []
     ends += sorted((one.times_s[-1] for one in rung.recordings.series if one.times_s), reverse=True)
@@ -28,12 +45,12 @@ def recording_of(rung: TreatmentFinding, marks_of_kind: int) -> Recording:
     return Recording(rung.rung.name, length_s, tuple(_panels(rung)), tuple(marks))
 
 
-def has_recording(rung: TreatmentFinding) -> bool:
+def has_recording(rung: Recorded) -> bool:
     """Tell whether a rung has anything that a line can be drawn of."""
     return len(rung.samples) > 1 or any(len(one.times_s) > 1 for one in rung.recordings.series)
 
 
-def _panels(rung: TreatmentFinding) -> Iterator[Panel]:
+def _panels(rung: Recorded) -> Iterator[Panel]:
     if len(rung.samples) > 1:
         yield from driver_panels(rung.samples)
         if rung.rung.claim.of == OPERATIONAL_SPEED:
@@ -67,7 +84,7 @@ def driver_panels(samples: Sequence[Sample]) -> Iterator[Panel]:
         )
 
 
-def _published_panel(rung: TreatmentFinding) -> Iterator[Panel]:
+def _published_panel(rung: Recorded) -> Iterator[Panel]:
     """Yield what was published of such a study; nothing else in the picture is smoothed."""
     found = operational_speeds(rung.samples, rung.recordings)
     if found is not None and len(found.times_s) > 1:

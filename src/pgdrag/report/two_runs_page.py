@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import pgdrag
 from pgdrag.english import counted, listed_some
-from pgdrag.findings.two_runs import TreatmentTwice, TwoRuns
-from pgdrag.findings.values import Findings, Interval, TreatmentFinding
+from pgdrag.findings.combine import RungTrials
+from pgdrag.findings.compared import Treatments
+from pgdrag.findings.history import Difference
+from pgdrag.findings.two_runs import TreatmentTwice, TwoRuns, treatments_of, two_runs
+from pgdrag.findings.values import Interval
 from pgdrag.findings.wording import slowdown_words
+from pgdrag.model import RunRecord
 from pgdrag.report.cells import NOTHING, bounds_words, brief_slowdown, slowdown_cell
 from pgdrag.report.document import (
     Block,
@@ -30,37 +35,57 @@ from pgdrag.units import format_duration, format_number, format_rate
 
 _MARKS = 20  # of a kind
 _MOST_PICTURES = 12
+_MOST_SHOWN = 8  # treatments, and differences; the others are folded away
 _DRIFT = (
-    "The machine may have drifted between the runs: that is in the ratio of throughput, and not in its interval, which "
-    "only knows how trials of one run differ. From the slowdown against the baseline of the same run it is cancelled. "
-    "To be sure, run both in one comparison: pgdrag compare."
+    "Drift of the machine between the runs is in the ratio, but not in its interval; against the baseline of the same "
+    "run it cancels out. To be sure, run both in one comparison: pgdrag compare."
 )
 
 
 def two_runs_blocks(found: TwoRuns) -> Iterator[Block]:
     """Yield the answer, each treatment in both runs, and in what else the runs differ."""
     yield Paragraph(_answer(found), is_lead=True)
-    yield _table(found)
-    yield from _picture(found)
-    yield Heading("What differs between the runs")
-    apart = format_duration(round(abs(found.days) * 86_400))
-    if found.differences:
-        yield table_of(
-            "What differs between the runs",
-            found.differences,
-            {
-                "What": lambda x: Cell(x.name, ", ".join(x.of), is_strong=True),
-                found.before: lambda x: x.before,
-                found.after: lambda x: x.after,
-            },
-        )
-    else:
-        yield Paragraph(f"Nothing that a run records, but the time: {apart}.")
+    every = shown = found.treatments
+    if len(every) > _MOST_SHOWN:
+        changed = (x for x in every if x.slowdown is not None and x.slowdown.is_significant)
+        shown = tuple(islice(changed, _MOST_SHOWN))
+    yield from _picture(found, shown)
+    if shown:
+        yield _table(found, shown)
+    if len(shown) < len(every):
+        yield Details(f"All {counted(len(every), 'treatment')}", (_table(found, every),))
     yield Paragraph(_DRIFT, Tone.MUTED)
+    yield Heading("What differs between the runs")
+    differences = found.differences
+    if not differences:
+        apart = format_duration(round(abs(found.days) * 86_400))
+        yield Paragraph(f"Nothing that a run records, but the time: {apart}.")
+        return
+    yield _differences(found, differences[:_MOST_SHOWN])
+    if more := differences[_MOST_SHOWN:]:
+        yield Details(f"{counted(len(more), 'more difference')}", (_differences(found, more),))
 
 
-def render_two_runs_html(found: TwoRuns, before: Findings, after: Findings) -> str:
-    """Return a self-contained HTML page, with the series of both runs in one picture for each treatment."""
+def _differences(found: TwoRuns, differences: Sequence[Difference]) -> Block:
+    return table_of(
+        "What differs between the runs",
+        differences,
+        {
+            "What": lambda x: Cell(x.name, ", ".join(x.of), is_strong=True),
+            found.before: lambda x: x.before,
+            found.after: lambda x: x.after,
+        },
+    )
+
+
+def render_two_runs_html(before: RunRecord, after: RunRecord) -> str:
+    """Return a self-contained HTML page, with the series of both runs in one picture for each treatment.
+
+    Raises:
+        UsageError: they cannot be compared, and why.
+    """
+    sides = [treatments_of(run) for run in (before, after)]
+    found = two_runs(before, after, sides)
     head = PageHead(
         eyebrow="pgdrag · two runs",
         title=f"{found.after} against {found.before}",
@@ -69,8 +94,8 @@ def render_two_runs_html(found: TwoRuns, before: Findings, after: Findings) -> s
         version=pgdrag.__version__,
     )
     parts = [PagePart("two-runs", "Two runs", [*two_runs_blocks(found)])]
-    if series := [*_series(before, after)]:
-        parts.append(PagePart("time-series", "What happened when", series))
+    if series := [*_series(*sides)]:
+        parts.append(PagePart("time-series", "What happened when", series, is_folded=True))
     return render_page(head, parts)
 
 
@@ -91,7 +116,7 @@ def _answer(found: TwoRuns) -> str:
     return f"In {found.after} against {found.before}: {listed_some(words, 3)}."
 
 
-def _table(found: TwoRuns) -> Block:
+def _table(found: TwoRuns, treatments: Sequence[TreatmentTwice]) -> Block:
     def rate(value: Interval | None) -> Cell:
         if value is None:
             return NOTHING
@@ -101,7 +126,7 @@ def _table(found: TwoRuns) -> Block:
 
     return table_of(
         "Throughput of each treatment in both runs",
-        found.treatments,
+        treatments,
         {
             "Treatment": lambda x: Cell(x.treatment, is_strong=True),
             f">{found.before}": lambda x: rate(x.before),
@@ -112,13 +137,10 @@ def _table(found: TwoRuns) -> Block:
     )
 
 
-def _picture(found: TwoRuns) -> Iterator[Block]:
-    rows = [_row(one) for one in found.treatments if one.slowdown is not None]
+def _picture(found: TwoRuns, treatments: Sequence[TreatmentTwice]) -> Iterator[Block]:
+    rows = [_row(one) for one in treatments if one.slowdown is not None]
     if rows:
-        caption = (
-            f"How many times slower each treatment is in {found.after} than in {found.before}. Logarithmic scale; further "
-            "right is slower."
-        )
+        caption = f"How many times slower each treatment is in {found.after}. Logarithmic scale; further right is slower."
         yield rows_figure(rows, f"{found.after} against {found.before}", caption, caption)
 
 
@@ -128,10 +150,10 @@ def _row(one: TreatmentTwice) -> Row:
     return Row(one.treatment, words=brief_slowdown(verdict, slowdown), found=slowdown)
 
 
-def _series(before: Findings, after: Findings) -> Iterator[Block]:
+def _series(before: Treatments, after: Treatments) -> Iterator[Block]:
     seen = [
-        {one.rung.name: _recording(found, one) for one in found.rungs if has_recording(one)}
-        for found in (before, after)
+        {one.rung.name: _recording(side.run, one) for one in side.trials if has_recording(one)}
+        for side in (before, after)
     ]
     both = [name for name in seen[0] if name in seen[1]]
     for name in both[:_MOST_PICTURES]:
@@ -144,5 +166,5 @@ def _series(before: Findings, after: Findings) -> Iterator[Block]:
         yield Paragraph(f"{len(both) - _MOST_PICTURES} more treatments are not drawn.", Tone.MUTED)
 
 
-def _recording(found: Findings, rung: TreatmentFinding) -> Recording:
-    return replace(recording_of(rung, _MARKS), name=f"{found.run.run_id} {rung.rung.name}")
+def _recording(run: RunRecord, one: RungTrials) -> Recording:
+    return replace(recording_of(one, _MARKS), name=f"{run.run_id} {one.rung.name}")

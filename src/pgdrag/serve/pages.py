@@ -20,7 +20,6 @@ from markupsafe import Markup
 
 from pgdrag.errors import PgdragError, UsageError
 from pgdrag.experiment import shipped_files
-from pgdrag.findings.two_runs import two_runs
 from pgdrag.findings.values import Findings
 from pgdrag.host.process_alive import start_ticks
 from pgdrag.journal import Journal, TrialLine
@@ -319,8 +318,7 @@ class RunPages:
 
         def make() -> str:
             before, after = sorted(map(journal.run, names), key=lambda x: x.started_unix_s)
-            sides = (self._findings_of(run, journal) for run in (before, after))
-            return render_two_runs_html(two_runs(before, after), *sides)
+            return render_two_runs_html(before, after)
 
         key = tuple((name, *journal.state_of(name)) for name in sorted(names))
         return Answer(self._made(key, make), _REPORT_POLICY)

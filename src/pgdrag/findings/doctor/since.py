@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import dataclass
 
 from pgdrag.findings.doctor.periods import (
     COMMITS,
@@ -13,11 +11,57 @@ from pgdrag.findings.doctor.periods import (
     SESSIONS,
     Change,
     Period,
+    Rise,
 )
 from pgdrag.findings.doctor.statement_rises import StatementRise
 from pgdrag.model.measurement import Sample
 from pgdrag.model.observed import Stretch
+from pgdrag.stats.interval import Interval
 from pgdrag.units import format_number, format_ratio
+
+
+@dataclass(frozen=True)
+class Since:
+    """A live server against an earlier recording of it.
+
+    Attributes:
+        slowdown: throughput then divided by now; None: one of the two has no transaction counts.
+        rises: waits that rose significantly, the largest rise first.
+        too_short: why there is no verdict, or "".
+        statements: that take longer or read more per call.
+        not_compared: why no statement was compared, or "".
+    """
+
+    file: str
+    is_regression: bool
+    slowdown: Interval | None
+    rises: tuple[Rise, ...]
+    too_short: str
+    statements: tuple[StatementRise, ...]
+    statements_compared: int
+    not_compared: str
+
+    @classmethod
+    def of(
+        cls,
+        file: str,
+        change: Change | None,
+        statements: tuple[StatementRise, ...] = (),
+        *,
+        compared: int = 0,
+        not_compared: str = "",
+    ) -> Since:
+        """Put together what was found; a change is None where the two cannot be compared."""
+        return cls(
+            file=file,
+            is_regression=change is not None and change.is_regression,
+            slowdown=change.throughput.slowdown if change else None,
+            rises=change.rises if change else (),
+            too_short=change.too_short if change else "",
+            statements=statements,
+            statements_compared=compared,
+            not_compared=not_compared,
+        )
 
 
 def period_of_stretch(stretch: Stretch) -> Period:
@@ -60,39 +104,3 @@ def since_words(change: Change | None, file: str) -> str:
             return f"Since {file}: {lower}, below the {LEAST_FALL:g} that counts as a regression.{waits}"
         return f"Since {file}: {lower}, but sessions wait no longer than before: the load is lower."
     return f"Since {file}: throughput has not fallen significantly ({interval}).{waits}"
-
-
-def since_json(
-    change: Change | None,
-    file: str,
-    rises: Sequence[StatementRise] = (),
-    *,
-    compared: int = 0,
-    not_compared: str = "",
-) -> dict[str, Any]:
-    """Return the same as numbers, with the statements that take longer or read more.
-
-    Args:
-        compared: how many statements were compared.
-        not_compared: why none was, in a sentence.
-    """
-    of_statements = {
-        "statements": [asdict(one) for one in rises],
-        "statements_compared": compared,
-        "not_compared": not_compared,
-    }
-    if change is None:
-        return {"file": file, "is_regression": False, **of_statements}
-    found = change.throughput.slowdown
-    return {
-        "file": file,
-        "is_regression": change.is_regression,
-        "slowdown": {"low": found.low, "center": found.center, "high": found.high},
-        "confidence": CONFIDENCE,
-        "rises": [
-            {"wait": one.wait, "before": one.before, "now": one.now, "p": one.p}
-            for one in change.rises
-        ],
-        "too_short": change.too_short,
-        **of_statements,
-    }

@@ -3,17 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import dataclass
 
 from pgdrag.english import capital, counted, percent_words
-from pgdrag.findings.doctor import Diagnoses, NotSeen, SessionTimes, Sights, Symptom
+from pgdrag.findings.doctor import (
+    Diagnoses,
+    Diagnosis,
+    NotSeen,
+    SessionTimes,
+    Sights,
+    Symptom,
+)
+from pgdrag.findings.doctor.since import Since
 from pgdrag.findings.mechanisms.ledger import COMPONENTS, CPU, component_of
 from pgdrag.model.live import LiveWindow
 from pgdrag.units import format_duration, format_number
 
 IN_FULL = 3
 _NAMED_PLACES = 3
+
+
+@dataclass(frozen=True)
+class Diagnosed:
+    """What costs time on a live server.
+
+    Attributes:
+        transactions: committed in the window; None: not known.
+        sessions: at work, on average; None: not seen.
+        waits_s: sessions' time by wait; None: not seen.
+        looked_for: names of the symptoms that could be looked for.
+        not_seen: names of the others, with the reason.
+        own_queries, own_share: what pgdrag asked the server, and the share of the window that this took.
+        since: None without --since.
+    """
+
+    server: str
+    version: str
+    window_s: float
+    transactions: int | None
+    sessions: float | None
+    waits_s: Mapping[str, float] | None
+    is_healthy: bool
+    diagnoses: tuple[Diagnosis, ...]
+    looked_for: tuple[str, ...]
+    not_seen: Mapping[str, str]
+    notes: tuple[str, ...]
+    own_queries: int
+    own_share: float
+    since: Since | None
 
 
 def doctor_lines(window: LiveWindow, found: Diagnoses, *, in_full: int = IN_FULL) -> Iterator[str]:
@@ -39,27 +76,32 @@ def doctor_lines(window: LiveWindow, found: Diagnoses, *, in_full: int = IN_FULL
     yield f"Looking took {counted(window.own_queries, 'query')}, {percent_words(window.own_share, 1)} of {of}."
 
 
-def doctor_json(window: LiveWindow, found: Diagnoses) -> dict[str, Any]:
+def diagnosed(window: LiveWindow, found: Diagnoses, since: Since | None = None) -> Diagnosed:
     """Return the same, whole."""
+    times = _times(window)
+    return Diagnosed(
+        server=window.server,
+        version=window.version,
+        window_s=window.length_s,
+        transactions=window.transactions,
+        sessions=None if times is None else times.sessions,
+        waits_s=None if times is None else times.by_wait,
+        is_healthy=not found.found,
+        diagnoses=tuple(found.found),
+        looked_for=tuple(found.looked_for),
+        not_seen=found.unseen,
+        notes=tuple(window.notes),
+        own_queries=window.own_queries,
+        own_share=window.own_share,
+        since=since,
+    )
+
+
+def _times(window: LiveWindow) -> SessionTimes | None:
     try:
-        times: SessionTimes | None = Sights(window).time
+        return Sights(window).time
     except NotSeen:
-        times = None
-    return {
-        "server": window.server,
-        "version": window.version,
-        "window_s": window.length_s,
-        "transactions": window.transactions,
-        "sessions": None if times is None else times.sessions,
-        "waits_s": None if times is None else dict(times.by_wait),
-        "is_healthy": not found.found,
-        "diagnoses": [asdict(one) for one in found.found],
-        "looked_for": list(found.looked_for),
-        "not_seen": dict(found.unseen),
-        "notes": list(window.notes),
-        "own_queries": window.own_queries,
-        "own_share": window.own_share,
-    }
+        return None
 
 
 def _load_words(window: LiveWindow) -> str:
@@ -67,9 +109,8 @@ def _load_words(window: LiveWindow) -> str:
     if window.transactions is not None:
         rate = format_number(window.transactions / window.length_s)
         parts.append(f"{rate} transactions/s")
-    try:
-        times = Sights(window).time
-    except NotSeen:
+    times = _times(window)
+    if times is None:
         return ", ".join(parts)
     parts.append(f"{times.sessions:.1f} sessions at work")
     places = _places(times)

@@ -3,19 +3,106 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import asdict, dataclass
+from typing import Literal
 
 import pgdrag
 from pgdrag.english import capital, without_controls
-from pgdrag.model.observed import StatementTotals, Stretch
+from pgdrag.model.observed import (
+    ObservedSeries,
+    ObservedServer,
+    Quantity,
+    Resolution,
+    Setting,
+    Spread,
+    StatementTotals,
+    Stretch,
+)
+from pgdrag.model.recordings import Event
 from pgdrag.report.html import PageHead, render_page
-from pgdrag.report.json import Json, plain
+from pgdrag.report.json import plain
 from pgdrag.report.markdown import markdown_of
 from pgdrag.report.stretch.blocks import stretch_blocks, stretch_parts
 from pgdrag.report.stretch.words import span_words
 from pgdrag.report.terminal import blocks_as_text
 
-FORMAT = 1  # changes when a key of the JSON changes its meaning or goes away
+FORMAT: Literal[1] = 1  # changes when a key of the JSON changes its meaning or goes away
+_AS_THEY_ARE = (
+    "file",
+    "server",
+    "began_unix_s",
+    "ended_unix_s",
+    "observed_s",
+    "resolutions",
+    "events",
+    "settings",
+    "condensed",
+    "dropped_until_unix_s",
+)
+
+
+@dataclass(frozen=True)
+class ShownWait:
+    """How many processes of one type were in a wait, on average; "" is on a processor."""
+
+    backend_type: str
+    wait: str
+    processes: float
+
+
+@dataclass(frozen=True)
+class ShownStatement(StatementTotals):
+    """What a statement took, by pg_stat_statements; its text has no constants."""
+
+    database: str
+    statement: str
+
+
+@dataclass(frozen=True)
+class ShownSeries:
+    """One quantity, interval by interval.
+
+    Attributes:
+        whole: all intervals as one.
+        began_unix_s, ended_unix_s: of each interval.
+        mean, low, high: of each interval's samples.
+    """
+
+    quantity: Quantity
+    whole: Spread
+    began_unix_s: tuple[float, ...]
+    ended_unix_s: tuple[float, ...]
+    mean: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ShownStretch:
+    """Part of a recording; times are Unix seconds.
+
+    Attributes:
+        began_unix_s, ended_unix_s: of its first and its last sample.
+        observed_s: how much of it was observed.
+        settings: at its end.
+        condensed: how many neighbouring samples each interval of the series is made of, at most.
+        dropped_until_unix_s: before then the file has forgotten samples; None: none.
+    """
+
+    pgdrag_observations: Literal[1]
+    file: str
+    server: ObservedServer
+    began_unix_s: float
+    ended_unix_s: float
+    observed_s: float
+    resolutions: tuple[Resolution, ...]
+    events: tuple[Event, ...]
+    settings: tuple[Setting, ...]
+    condensed: int
+    dropped_until_unix_s: float | None
+    waits: tuple[ShownWait, ...]
+    statements: tuple[ShownStatement, ...]
+    series: tuple[ShownSeries, ...]
 
 
 def render_stretch_html(stretch: Stretch) -> str:
@@ -44,47 +131,30 @@ def stretch_terminal_text(stretch: Stretch) -> str:
 
 
 def render_stretch_json(stretch: Stretch) -> str:
-    """Return all of it for programs: numbers in the units that their names end in, times in Unix seconds."""
-    document: dict[str, Json] = {
-        "pgdrag_observations": FORMAT,
-        **{
-            name: plain(getattr(stretch, name))
-            for name in (
-                "file",
-                "server",
-                "began_unix_s",
-                "ended_unix_s",
-                "observed_s",
-                "condensed",
-                "dropped_until_unix_s",
-            )
-        },
-        "resolutions": plain(stretch.resolutions),
-        "events": plain(stretch.events),
-        "settings": plain(stretch.settings),
-        "waits": [
-            {"backend_type": x.backend_type, "wait": x.wait, "processes": processes}
-            for x, processes in stretch.waits.items()
-        ],
-        "statements": [
-            {"database": x.database, "statement": x.text, **_fields_of(totals)}
-            for x, totals in stretch.statements.items()
-        ],
-        "series": [
-            {
-                "quantity": plain(one.quantity),
-                "whole": plain(one.whole),
-                "began_unix_s": plain(one.begins_unix_s),
-                "ended_unix_s": plain(one.ends_unix_s),
-                "mean": [x.mean for x in one.spreads],
-                "low": [x.low for x in one.spreads],
-                "high": [x.high for x in one.spreads],
-            }
-            for one in stretch.series
-        ],
-    }
-    return json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n"
+    """Return all of it for programs, as `ShownStretch`."""
+    found = ShownStretch(
+        pgdrag_observations=FORMAT,
+        **{name: getattr(stretch, name) for name in _AS_THEY_ARE},
+        waits=tuple(
+            ShownWait(one.backend_type, one.wait, processes)
+            for one, processes in stretch.waits.items()
+        ),
+        statements=tuple(
+            ShownStatement(**asdict(totals), database=one.database, statement=one.text)
+            for one, totals in stretch.statements.items()
+        ),
+        series=tuple(_shown(one) for one in stretch.series),
+    )
+    return json.dumps(plain(found), ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _fields_of(totals: StatementTotals) -> dict[str, Json]:
-    return {x.name: plain(getattr(totals, x.name)) for x in fields(totals)}
+def _shown(series: ObservedSeries) -> ShownSeries:
+    return ShownSeries(
+        quantity=series.quantity,
+        whole=series.whole,
+        began_unix_s=series.begins_unix_s,
+        ended_unix_s=series.ends_unix_s,
+        mean=tuple(x.mean for x in series.spreads),
+        low=tuple(x.low for x in series.spreads),
+        high=tuple(x.high for x in series.spreads),
+    )

@@ -1,0 +1,79 @@
+"""The journal's file as an open connection: rows out of it, transactions, and values as JSON."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pgdrag.adapters import adapter_of
+from pgdrag.errors import JournalError
+from pgdrag.host.machine_lock import measuring_pid
+from pgdrag.journal._file import explained, opened
+from pgdrag.journal._older import of_today
+
+RunStatus = Literal["running", "done", "interrupted", "failed"]
+_T = TypeVar("_T")
+
+# Of one trial: a profile of hours has some MB.
+LARGEST_RECORDINGS_BYTES = 256 * 2**20
+
+
+class JournalFile:
+    """The journal's file, open."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._db = opened(path)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def _rows(self, sql: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+        with explained(self.path):
+            return self._db.execute(sql, values).fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Commit what the block does as a whole; when it has ended, that is on disk."""
+        with explained(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:
+                if self._db.in_transaction:  # a full disk has ended it already
+                    self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+
+def written(kind: type[Any], value: object) -> str:
+    return adapter_of(kind).dump_json(value).decode()
+
+
+def read(kind: type[_T], text: str | bytes) -> _T:
+    return of_today(adapter_of(kind).validate_json(text))
+
+
+def unpacked(packed: bytes) -> bytes:
+    """Return what was packed: a stranger's journal may come to more than there is memory."""
+    unpacking = zlib.decompressobj()
+    try:
+        content = unpacking.decompress(packed, LARGEST_RECORDINGS_BYTES)
+    except zlib.error as error:
+        raise JournalError("recordings of a trial are damaged", detail=f"{error}.") from None
+    if not unpacking.eof:
+        raise JournalError(
+            "recordings of a trial are damaged",
+            detail=f"They are not whole, or larger than {LARGEST_RECORDINGS_BYTES >> 20} MB.",
+        )
+    return content
+
+
+def true_status(status: RunStatus, pid: int | None) -> RunStatus:
+    """A run whose process was killed still stands as running."""
+    return "interrupted" if status == "running" and pid != measuring_pid() else status
