@@ -6,11 +6,13 @@ import dataclasses
 import stat
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from pgdrag.driver.connect_errors import Asked, connect_error, session_refused, why_ignored
 from pgdrag.driver.pooler import Pooler, refuse_shared_sessions, sendable
 from pgdrag.errors import DriverError, ServerLost, UsageError
+from pgdrag.host.error_words import words_of
 
 ASKED = Asked("db1", "5432", "me", "shop", timeout_s="10")
 TRY = 'connection failed: connection to server at "10.0.0.1", port 5432 failed: '
@@ -118,3 +120,15 @@ def test_sessions_given_out_in_turn_are_refused_only_where_settings_matter() -> 
         refuse_shared_sessions(SESSION, "doctor", even_in_turn=True)
     with pytest.raises(UsageError, match="there is a pooler in transaction mode before"):
         refuse_shared_sessions(TRANSACTION, "horizon show")
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("connection is bad: no such file\nIs it running?", "no such file"),
+        ("connection failed: FATAL:  the moon is full", "the moon is full"),
+        ("", "OperationalError"),
+    ],
+)
+def test_an_error_is_told_in_the_words_of_libpq_or_the_server(said: str, words: str) -> None:
+    assert words_of(psycopg.OperationalError(said)) == words

@@ -11,6 +11,7 @@ def words_of(error: Exception) -> str:
         return error.diag.message_primary
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     refused = next((x.partition("FATAL:")[2].strip() for x in lines if "FATAL:" in x), "")
-    return refused or (
-        lines[0].removeprefix("connection failed: ") if lines else type(error).__name__
-    )
+    if refused or not lines:
+        return refused or type(error).__name__
+    # psycopg's own words before those of libpq.
+    return lines[0].removeprefix("connection failed: ").removeprefix("connection is bad: ")

@@ -59,7 +59,7 @@ class PreparedTransaction(Change):
         except psycopg.Error as error:
             return RestoreResult(
                 "failed",
-                f'Prepared transaction "{self.gid}" still holds the horizon of {self.where}: '
+                f'Prepared transaction "{self.gid}" may still hold the horizon of {self.where}: '
                 f"{words_of(error)}. End it there with: ROLLBACK PREPARED {sql.quote(self.gid)}",
             )
         return RestoreResult("restored", f'Prepared transaction "{self.gid}" was rolled back.')
