@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use pgbench_script::{Generator, Programs, Slot, Variables, is_variable_name};
 
 use crate::error::Error;
-use crate::job::{DrawJob, PgbenchJob, PoolOrder, Statements};
+use crate::job::{DrawJob, PgbenchJob, PoolJob, PoolOrder, Statements};
 use crate::session::Connection;
 
 /// Behind each value of a key: no value has it.
@@ -123,18 +123,8 @@ impl Pools {
                 }
             };
             let slots = of.variables.iter().map(slot).collect::<Result<_, String>>()?;
-            let mut columns = Vec::new();
-            let mut variables = Vec::new();
-            for (variable, other) in &draw.like {
-                let column = of.variables.iter().position(|one| one == variable).ok_or_else(|| {
-                    format!("{key}: pool \"{}\" has no variable \"{variable}\"", draw.pool)
-                })?;
-                let slot = programs.slot(other);
-                columns.push(column);
-                variables.push(slot.ok_or_else(|| {
-                    format!("{key}: no statement has the variable \"{other}\"")
-                })?);
-            }
+            let (columns, variables) =
+                like(draw, of, programs).map_err(|it| format!("{key}: {it}"))?;
             let like = (!columns.is_empty()).then(|| {
                 let wanted = (pool, columns);
                 let known = keys.iter().position(|one| *one == wanted);
@@ -213,9 +203,7 @@ impl Pools {
             }
         }
     }
-}
 
-impl Pools {
     /// The rows that have the values of these variables; none where nothing is like them.
     fn rows_like(&self, like: &Like, variables: &Variables) -> Option<&[u64]> {
         let mut key = String::new();
@@ -227,6 +215,22 @@ impl Pools {
         }
         self.found.get()?[like.key].get(&key).map(Vec::as_slice)
     }
+}
+
+/// The columns of a pool that have to be equal to variables, and these variables.
+fn like(
+    draw: &DrawJob,
+    pool: &PoolJob,
+    programs: &Programs,
+) -> Result<(Vec<usize>, Vec<Slot>), String> {
+    let pair = |(own, other): (&String, &String)| {
+        let column = pool.variables.iter().position(|one| one == own);
+        let column =
+            column.ok_or_else(|| format!("pool \"{}\" has no variable \"{own}\"", draw.pool))?;
+        let slot = programs.slot(other);
+        Ok((column, slot.ok_or_else(|| format!("no statement has the variable \"{other}\""))?))
+    };
+    draw.like.iter().map(pair).collect::<Result<Vec<_>, String>>().map(|it| it.into_iter().unzip())
 }
 
 impl Rows {

@@ -190,9 +190,11 @@ fn a_row_can_have_to_agree_with_one_that_was_taken_before_it() {
         let Some(server) = Server::start(claim).await else { return };
         let mut conn = server.connect().await;
         for mode in MODES {
-            conn.simple("DROP TABLE IF EXISTS took; CREATE TABLE took (shop int, other int, place int)")
-                .await
-                .expect("a table");
+            conn.simple(
+                "DROP TABLE IF EXISTS took; CREATE TABLE took (shop int, other int, place int)",
+            )
+            .await
+            .expect("a table");
             let insert = "INSERT INTO took VALUES (:s_shop, :p_shop, :p_place);";
             // Shop 9 has no place: any will do.
             let shops = "SELECT i FROM unnest(ARRAY[1, 2, 3, 9]) AS i";
@@ -209,8 +211,7 @@ fn a_row_can_have_to_agree_with_one_that_was_taken_before_it() {
             assert_eq!(count(&done, "takes", "failed"), 0, "{done}");
             let apart = "SELECT count(*) FROM took WHERE shop <> 9 AND shop IS DISTINCT FROM other";
             assert_eq!(one_number(&mut conn, apart).await, 0);
-            let different =
-                "SELECT least(count(DISTINCT place), 9) FROM took WHERE shop <> 9 AND place % 3 + 1 = shop";
+            let different = "SELECT least(count(DISTINCT place), 9) FROM took WHERE shop <> 9 AND place % 3 + 1 = shop";
             assert_eq!(one_number(&mut conn, different).await, 9);
         }
     });
