@@ -87,7 +87,7 @@ SCRIPTS = tuple(
     for name, weight, text in (("comes", 5, COMES), ("is served", 4, SERVED), ("likes", 2, LIKED))
 )
 LOAD = LoadProfile(connections=3, warm_up_s=0.3, measure_s=60, budget_s=60)
-CHECK = LoadProfile(connections=3, warm_up_s=0.2, measure_s=2, budget_s=2)
+CHECK = LoadProfile(connections=3, warm_up_s=0.2, measure_s=1.5, budget_s=1.5)
 
 
 @pytest.fixture(scope="module")
@@ -112,8 +112,8 @@ def captured(telling_version: str, new_cluster: Callable[[str], Cluster]) -> Ite
             thread = threading.Thread(target=measured, args=(driving.measure,), daemon=True)
             thread.start()
             server = reach(cluster.conninfo())
-            logged = TwinCapture(server, log=LogRequest((Path(cluster.log_directory),))).run(2.5)
-            plain = TwinCapture(server).run(2.5)
+            logged = TwinCapture(server, log=LogRequest((Path(cluster.log_directory),))).run(2)
+            plain = TwinCapture(server).run(2)
         yield plain, logged
 
 

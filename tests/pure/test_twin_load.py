@@ -15,7 +15,13 @@ from pgdrag.data_twin.load.fresh import Fresh
 from pgdrag.data_twin.load.kinds import Link, Loop, Step, TransactionType
 from pgdrag.data_twin.load.links import belonging, foreign_keys, linked
 from pgdrag.data_twin.load.mix import mix_of
-from pgdrag.data_twin.load.scripts import Draw, Sendable, script_of, with_variables
+from pgdrag.data_twin.load.scripts import (
+    Draw,
+    Sendable,
+    counters_of,
+    script_of,
+    with_variables,
+)
 from pgdrag.data_twin.load.statements import Analysed, Result, Root, Table
 from pgdrag.data_twin.load.texts import change_of, limits, refusal, sendable
 from pgdrag.twins.fidelity import statement_key
@@ -345,10 +351,12 @@ def test_what_a_query_finds_is_what_the_rest_of_the_transaction_is_about() -> No
     }  # fmt: skip
 
 
-def test_a_column_that_may_be_null_and_a_result_without_a_plain_name_are_not_passed_on() -> None:
+def test_what_may_be_null_or_missing_and_what_has_no_plain_name_is_not_passed_on() -> None:
     gone = about(2, "DELETE FROM waiting WHERE ticket = $1", "(waiting.ticket = $1)")
     for result in (Result("ticket", "waiting", "ticket"), Result("no name", "waiting", "ticket", True)):  # fmt: skip
         assert links_of(replace(FIRST, results=(result,)), gone) == {}
+    # Nor is what is seldom found: the queue was empty.
+    assert links_of(replace(FIRST, wanted=replace(FIRST.wanted, rows=20)), gone) == {}
 
 
 def test_a_new_row_belongs_to_the_rows_before_it_and_two_of_one_kind_are_different_ones() -> None:
@@ -407,6 +415,16 @@ def test_loops_that_ran_alike_have_as_many_rounds_each_about_the_same_and_loops_
     nested = TransactionType("t", 1, (Step(1), Step(1)), (Loop(0, 0, ((2, 1.0),)), Loop(0, 1, ((2, 1.0),))))  # fmt: skip
     text = script_of(nested, one).text
     assert len(set(re.findall(r"b = (:\w+)", text))) == text.count("SELECT") == 6
+
+
+def test_a_counter_of_a_loop_begins_where_it_is_said_to() -> None:
+    link = Link(0, 1, 0, 1, is_of_round=True, differences=(2,))
+    kind = TransactionType("t", 1, (Step(1),), (Loop(0, 0, ((3, 1.0),)),), (link,))
+    assert [*counters_of(kind)] == [((0, 1), 2, 3)]
+    one = {1: Sendable("SELECT x FROM a WHERE b = $1", ("integer",), "s1")}
+    text = script_of(kind, one, {(0, 1): 10}).text
+    assert re.findall(r"b = (:\w+)", text) == [":s1_p1b", ":s1r2_p1d", ":s1r3_p1d"]
+    assert re.findall(r"\\set (\w+ .*)", text)[1:] == ["s1_p1b 10", "s1r2_p1d :s1_p1b + 2", "s1r3_p1d :s1r2_p1d + 2"]  # fmt: skip
 
 
 def test_an_application_waits_within_a_transaction_as_it_did_where_it_does_so_on_purpose() -> None:

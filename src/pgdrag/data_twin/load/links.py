@@ -18,7 +18,7 @@ from pgdrag.twins.model import Twin
 
 Column = tuple[str, str]  # a table and its column
 _VARIABLE = re.compile(r"\w+")  # what the driver's language takes for a name
-_MOST_RETURNED = 100  # rows of a query that the next statement may be about one of
+_LEAST_RETURNED, _MOST_RETURNED = 0.5, 100  # rows a call, so that the next statement may be about one of them
 _MOST_ANCESTORS = 8
 
 
@@ -273,8 +273,8 @@ class _Walk:
 
 
 def _may_be_about_one(one: Analysed) -> bool:
-    """Whether what comes behind it may be about one of the rows that a statement returned."""
-    return one.wanted.rows <= _MOST_RETURNED * max(one.wanted.calls, 1)
+    """Whether what comes behind it may be about one of the rows that a statement returned: mostly there were some."""
+    return _LEAST_RETURNED <= one.wanted.rows / max(one.wanted.calls, 1) <= _MOST_RETURNED
 
 
 def _returned(one: Analysed) -> Iterator[tuple[str, str, str]]:

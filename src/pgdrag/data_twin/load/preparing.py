@@ -16,10 +16,11 @@ from pgdrag.data_twin.load.calibration import Bench, Calibrated, Values, Work, w
 from pgdrag.data_twin.load.fresh import Fresh, fresh_options
 from pgdrag.data_twin.load.growth import Growth
 from pgdrag.data_twin.load.job import NOTHING, job, job_of
+from pgdrag.data_twin.load.kinds import TransactionType
 from pgdrag.data_twin.load.links import belonging, foreign_keys, linked
 from pgdrag.data_twin.load.mix import Mix, shortened
 from pgdrag.data_twin.load.sampling import Sampled, free_value, is_once, sampled
-from pgdrag.data_twin.load.scripts import Sendable, script_of
+from pgdrag.data_twin.load.scripts import Sendable, counters_of, script_of
 from pgdrag.data_twin.load.statements import Analysed, analysed
 from pgdrag.data_twin.load.texts import change_of
 from pgdrag.data_twin.making import keep_notes
@@ -40,6 +41,7 @@ _CHECKS = 60
 _FEW_CALLS = 1000  # in the window: of so few the mean depends on which values come
 _CANDIDATES = "pgdrag_twin.candidate"
 _CLOSE = 0.1
+_WHOLE = frozenset(["smallint", "integer", "bigint"])
 _TELLING = 0.005  # share of the load that a statement has to have to be told about
 
 _BEGIN: tuple[LiteralString, ...] = (
@@ -307,7 +309,9 @@ def _keep_job(
     scripts: list[dict[str, object]] = []
     used: dict[str, object] = {}
     for kind in mix.types:
-        script = script_of(linked(kind, known, twin), sendable)
+        kind_linked = linked(kind, known, twin)
+        starts = _starts(connection, kind_linked, sendable)
+        script = script_of(kind_linked, sendable, starts)
         weight = max(round(kind.weight), 1) if script.text != NOTHING else 0
         draws = [{name: x for name, x in asdict(draw).items() if x} for draw in script.draws]
         scripts.append({"name": kind.name, "text": script.text, "weight": weight, "draws": draws})
@@ -321,6 +325,22 @@ def _keep_job(
             }
     sent = job_of(twin, scripts, used) if any(x["weight"] for x in scripts) else job(twin)
     connection.execute("INSERT INTO pgdrag_twin.job VALUES (%s::jsonb)", (json.dumps(sent),))
+
+
+def _starts(
+    connection: psycopg.Connection[Any], kind: TransactionType, sendable: Mapping[int, Sendable]
+) -> dict[tuple[int, int], int]:
+    """Return where counters of a transaction's loops begin: at an end of the values, where these are hardly more than the rounds."""
+    found = {}
+    for (step, parameter), difference, rounds in counters_of(kind):
+        one = sendable.get(kind.steps[step].statement)
+        if one is None or not one.pool or one.types[parameter - 1] not in _WHOLE:
+            continue
+        query = f"SELECT min(p{parameter}::int8), max(p{parameter}::int8) FROM {_pool(one)} WHERE p{parameter}::int8 >= 0"  # fmt: skip
+        row = connection.execute(query.encode()).fetchone()
+        if row and row[0] is not None and row[1] - row[0] < 2 * rounds * abs(difference):
+            found[step, parameter] = row[0] if difference > 0 else row[1]
+    return found
 
 
 def begin_load(target: Target, moment: str) -> dict[str, object]:

@@ -63,7 +63,7 @@ class Sampled:
     Attributes:
         query: its columns are `n` (their order, by lot), `band` (of the first row of each key: 1 if more than
             half as many rows have it as have the most frequent one, 2 if more than a quarter … up to BANDS), `is_joined` (the tables that the statement joins have rows for it), and for each
-            parameter its values as text: `p3_0`, at the next level `p3_1` …; `a3`: one that is not there.
+            parameter its values as text: `p3_0`, at the next level `p3_1` …; `a3`, of one parameter: one that is not there.
         levels: how many there are of each parameter: 1 or `level_count`.
         absent: parameters that have an `a` column.
         is_unique: a key of the table is compared: at most one row has it.
@@ -178,7 +178,8 @@ class _Maker:
             return Sampled("", {}, free=free, sizes=sizes)
         # Of ranges the values that they begin at: one that many rows have must not be drawn as often as it is there.
         keys = self._keys(main) or self._range_columns(main)
-        absent = {n: a for n in self._equalities(main) if (a := self._absent(n)) is not None}
+        # The last part of a key is enough; the others still belong to what the transaction is about.
+        absent = dict([(n, a) for n in self._equalities(main) if (a := self._absent(n)) is not None][-1:])  # fmt: skip
         columns = [
             f"(({expression})::{cast_type(one.types[n - 1])})::text AS p{n}_{level}"
             for n, levels in values.items()

@@ -19,6 +19,7 @@ from pgdrag.literals import sql_tokens
 from pgdrag.twins.transactions import QUANTILES
 
 _SHARES = 1_000_000
+Place = tuple[int, int]  # a step, from 0, and the number of its parameter
 
 
 @dataclass(frozen=True)
@@ -74,15 +75,36 @@ class ScriptText:
         return "".join(self.lines)
 
 
-def script_of(kind: TransactionType, statements: Mapping[int, Sendable]) -> ScriptText:
-    """Return a transaction's script; statements that are not there are left out of it."""
-    return _Writer(kind, statements).written()
+def script_of(
+    kind: TransactionType, statements: Mapping[int, Sendable], starts: Mapping[Place, int] | None = None
+) -> ScriptText:  # fmt: skip
+    """Return a transaction's script; statements that are not there are left out of it.
+
+    Args:
+        starts: what counters of loops begin with, where that is known: see `counters_of`.
+    """
+    return _Writer(kind, statements, starts or {}).written()
+
+
+def counters_of(kind: TransactionType) -> Iterator[tuple[Place, int, int]]:
+    """Yield parameters that grow by a number in each round of a loop: which, by how much, in how many rounds at most."""
+    for link in kind.links:
+        is_own = (link.step, link.parameter) == (link.from_step, link.from_parameter)
+        rounds = [x.most for x in kind.loops if x.first <= link.step <= x.last]
+        if link.is_of_round and is_own and len(link.differences) == 1 and rounds:
+            yield (link.step, link.parameter), link.differences[0], min(rounds)
 
 
 class _Writer:
-    def __init__(self, kind: TransactionType, statements: Mapping[int, Sendable]) -> None:
+    def __init__(
+        self,
+        kind: TransactionType,
+        statements: Mapping[int, Sendable],
+        starts: Mapping[Place, int],
+    ) -> None:
         self._kind = kind
         self._statements = statements
+        self._starts = starts
         self._links = {(x.step, x.parameter): x for x in kind.links}
         self._script = ScriptText()
         # The variable of each step's parameter, in its latest round, and in each; of those that are fresh, the step.
@@ -184,6 +206,9 @@ class _Writer:
         other = self._variables.get((link.from_step, link.returned or link.from_parameter))
         if link.is_in_step:
             other = self._of_rounds.get((link.from_step, link.from_parameter, rounds), other)
+        if other is None and (at, parameter) in self._starts:
+            lines.append(f"\\set {own}b {self._starts[at, parameter]}\n")
+            return f"{own}b"
         if other is None:
             return own
         if not link.differences:
