@@ -18,7 +18,10 @@ from pgdrag.twins.model import Twin
 
 Column = tuple[str, str]  # a table and its column
 _VARIABLE = re.compile(r"\w+")  # what the driver's language takes for a name
-_LEAST_RETURNED, _MOST_RETURNED = 0.5, 100  # rows a call, so that the next statement may be about one of them
+_LEAST_RETURNED, _MOST_RETURNED = (
+    0.5,
+    100,
+)  # rows a call, so that the next statement may be about one of them
 _MOST_ANCESTORS = 8
 
 
