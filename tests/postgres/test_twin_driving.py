@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import timedelta
 
 import psycopg
 import pytest
@@ -15,7 +14,7 @@ from pgdrag.driver.process import Driver, find_driver
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Measurement
 from pgdrag.servers.cluster import Cluster
-from pgdrag.twins.model import Constraint, Relation, Schema, Statement, Table, Twin
+from pgdrag.twins.model import Constraint, Schema, Statement, Twin
 from twin_statements import called, twin_of
 
 pytestmark = newest
@@ -177,26 +176,6 @@ def test_while_the_load_runs_it_is_the_time_of_the_capture(shop: Cluster) -> Non
         [(count, *is_between)] = connection.execute(query.encode()).fetchall()
     assert count > 0
     assert is_between == [True, True]
-
-
-def test_values_are_chosen_with_half_of_the_rows_that_the_window_added(shop: Cluster) -> None:
-    """A query for the last minute found 500 rows on average, of which there is none at the window's beginning."""
-    recent = of(1, "SELECT * FROM event WHERE at >= now() - $1::interval", rows=500, blocks=10)
-    added = of(2, "INSERT INTO event (at, what) VALUES (now(), $1)", rows=1)
-    part = Relation("public", "event_1", "table", 10, 600.0, live_rows=1600, moved={"n_tup_ins": 1000})  # fmt: skip
-    tables = tuple(Table("public", x, (), partition_of=y) for x, y in (("event", None), ("event_1", ("public", "event"))))  # fmt: skip
-    twin = replace(
-        twin_of(recent, added, relations=(part,)), now="2000-01-01 10:00:00+00", schema=Schema(tables=tables)
-    )  # fmt: skip
-    with as_load(shop) as connection:
-        connection.execute(b"DROP TABLE event")
-        connection.execute(EVENTS.encode())
-        quickly_prepared(connection, twin)
-        query = "SELECT found, (SELECT count(*) FROM event), (SELECT max(p1::interval) FROM pgdrag_twin.pool_s1) FROM pgdrag_twin.statement WHERE number = 1"
-        [(found, rows, longest)] = connection.execute(query.encode()).fetchall()
-    assert found["rows"] == pytest.approx(500, rel=0.1)
-    assert rows == 600  # they are gone
-    assert longest < timedelta(minutes=30)
 
 
 SALES = """

@@ -7,7 +7,6 @@ of values that make it do as much as in the original, and the driver's job. Modu
 - `conditions`, `texts`, `statements`: what a statement does with each of its parameters
 - `sampling`, `fresh`: values from rows, and values that no row has yet
 - `calibration`: which of them make a statement do as much as the original's
-- `growth`: the rows of the middle of the window, while that is found out
 - `links`, `scripts`: a transaction as a script of the driver's
 
 While the load runs it is the time of the capture: see `clock.py` beside this package.

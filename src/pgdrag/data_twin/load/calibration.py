@@ -455,10 +455,10 @@ def best_shares(
 
     count = len(works)
     kinds = [(_ROWS_WEIGHT, "rows", 0.05)] + (
-        [(_BLOCKS_WEIGHT, "blocks", 1.0)] if weighs_blocks else []
+        [(_BLOCKS_WEIGHT, "blocks", 4.0)] if weighs_blocks else []
     )
     own = [
-        cost + 0.05 * sum(abs(math.log((getattr(x, k) + 1) / (getattr(target, k) + 1))) for _, k, _ in kinds)
+        cost + 0.2 * sum(abs(math.log((getattr(x, k) + 1) / (getattr(target, k) + 1))) for _, k, _ in kinds)
         for x, cost in zip(works, costs, strict=True)
     ]  # fmt: skip
     # For each kind two more variables: how much more, and how much less it is than the target, as a share of that.

@@ -14,7 +14,6 @@ import psycopg
 from pgdrag.data_twin import clock
 from pgdrag.data_twin.load.calibration import Bench, Calibrated, Values, Work, wanted
 from pgdrag.data_twin.load.fresh import Fresh, fresh_options
-from pgdrag.data_twin.load.growth import Growth
 from pgdrag.data_twin.load.job import NOTHING, job, job_of
 from pgdrag.data_twin.load.kinds import TransactionType
 from pgdrag.data_twin.load.links import belonging, foreign_keys, linked
@@ -70,7 +69,6 @@ class _Prepared:
     """
 
     sendable: Sendable
-    bench: Bench
     work: Work | None
     problem: str
 
@@ -96,15 +94,9 @@ def prepare(
     ready: dict[int, _Prepared] = {}
     total_s = max(sum(x.exec_s for x in mix.statements.values()), 1e-9)
     end_s = time.monotonic() + _ALL_S
-    # Queries last, which find what the others have made until the middle of the window.
-    ordered = sorted(mix.statements.items(), key=lambda x: change_of(x[1].text).kind == "select")
-    growth: Growth | None = None
+    # Reads first: what is changed and rolled back leaves traces.
+    ordered = sorted(mix.statements.items(), key=lambda x: change_of(x[1].text).kind != "select")
     for done, (number, statement) in enumerate(ordered):
-        if growth is None and change_of(statement.text).kind == "select":
-            growth = Growth(connection, twin)
-            growth.make(
-                (known[n], x.bench, _pool(x.sendable)) for n, x in ready.items() if not x.problem
-            )
         step("statements", done, len(mix.statements))
         found = analysed(connection, statement, twin)
         if isinstance(found, str):
@@ -118,8 +110,6 @@ def prepare(
         ready[number] = _prepared(connection, found, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s)  # fmt: skip
         _keep(connection, found, ready[number])
     step("statements", len(mix.statements), len(mix.statements))
-    if growth is not None:
-        notes += growth.undo()
     notes += _differences(twin, known, ready)
     foreign = foreign_keys(twin)
     sendable = {
@@ -185,11 +175,7 @@ def _prepared(
         work = bench.checked([bench.with_fresh(row) for row in rows]) or work
     why = bench.problem if work is None else ""
     sendable = Sendable(one.text, one.types, pool, keys, is_in_turn)
-    return _Prepared(sendable, bench, work, problem or why)
-
-
-def _pool(one: Sendable) -> str:
-    return f"pgdrag_twin.pool_{one.pool}"
+    return _Prepared(sendable, work, problem or why)
 
 
 def _first(keys: Sequence[Sequence[Fresh]]) -> list[Fresh]:
