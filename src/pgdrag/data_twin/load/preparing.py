@@ -322,7 +322,7 @@ def _starts(
         one = sendable.get(kind.steps[step].statement)
         if one is None or not one.pool or one.types[parameter - 1] not in _WHOLE:
             continue
-        query = f"SELECT min(p{parameter}::int8), max(p{parameter}::int8) FROM {_pool(one)} WHERE p{parameter}::int8 >= 0"  # fmt: skip
+        query = f"SELECT min(p{parameter}::int8), max(p{parameter}::int8) FROM pgdrag_twin.pool_{one.pool} WHERE p{parameter}::int8 >= 0"  # fmt: skip
         row = connection.execute(query.encode()).fetchone()
         if row and row[0] is not None and row[1] - row[0] < 2 * rounds * abs(difference):
             found[step, parameter] = row[0] if difference > 0 else row[1]
