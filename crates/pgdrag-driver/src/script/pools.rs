@@ -270,7 +270,7 @@ mod tests {
         let values = vec![text("1"), None, text("1"), text("a")];
         let found = Rows { count: 2, values }.by_key(&[1, 0]);
         assert_eq!(found.len(), 1);
-        assert_eq!(found["a\01\0"], [1]);
+        assert_eq!(found["a\u{0}1\u{0}"], [1]);
     }
 
     #[test]
