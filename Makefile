@@ -10,6 +10,8 @@
 #   make fuzz      give all that reads what others wrote CASES cases each (20000) that a fuzzer makes up: twenty minutes
 #   make existing  run every procedure on existing servers of PostgreSQL 14 and 18, and compare their settings: ten minutes
 #   make fleet-faults  kill, stop, cut off and slow down the hosts of a fleet, ROUNDS times (10), as root: ten minutes
+#   make fleet-servers  search for guilty settings on real servers, on this machine and on three network namespaces, as root:
+#                  three minutes
 #   make doctor    see whether pgdrag doctor names what was done to a server: a quarter of an hour
 #   make plans     see whether the plans of a twin without rows are those of the original: five minutes
 #   make twins     see whether a twin answers as its original does, on five databases: an hour and a half; goes on where it was
@@ -98,6 +100,9 @@ existing: $(VENV)/installed-dev
 
 fleet-faults: $(VENV)/installed-dev
 	$(BIN)/python tests/fleet_networks.py $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SEED),--seed $(SEED))
+
+fleet-servers: $(VENV)/installed-dev
+	$(BIN)/python tests/fleet_servers.py
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check src tests benchmarks documentation release simulations examples

@@ -302,6 +302,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(16))
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # networks go then, too
     for at in range(options.rounds):
         seed, design = options.seed + at, ("compare", "ablate", "ladder")[at % 3]
         print(f"round {at + 1}, seed {seed}: {design}", flush=True)
