@@ -32,7 +32,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*.egg-info/*' | sed 's/ /\\ /g')
 
-.PHONY: claims studies release run test test-contained bench simulate doctor plans twins aa campaign fuzz fleet-faults existing lint format docs site clean update-goldens
+.PHONY: claims studies release run test test-contained bench simulate doctor plans twins aa campaign fuzz fleet-faults fleet-servers existing lint format docs site clean update-goldens
 
 run: $(VENV)/installed
 	$(BIN)/pgdrag run slow-42k --scale demo
