@@ -83,6 +83,11 @@ class Machine:
         return found
 
 
+def _is_disk(backing: str) -> bool:
+    """Whether a loop device's file is a campaign's own disk, and no scratch device on it."""
+    return PREFIX in backing and backing.strip().endswith("/backing")
+
+
 def _paths() -> Iterator[Path]:
     yield from SYSCTLS.rglob("*")
     for disk in BLOCK.iterdir():
@@ -91,7 +96,7 @@ def _paths() -> Iterator[Path]:
         backing = (
             _text(disk / "loop" / "backing_file") if disk.name.startswith("loop") else "a disk"
         )
-        if backing is not None and (_NAME not in backing or PREFIX in backing):
+        if backing is not None and (_NAME not in backing or _is_disk(backing)):
             yield disk / "ro"
             yield disk / "size"
             yield from (disk / "queue").rglob("*")
@@ -115,8 +120,8 @@ def _text(path: Path) -> str | None:
 
 def _mounts() -> dict[str, str]:
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    # Without the numbers of the mount and of its parent.
-    return {f"mount {line.split(' ', 3)[3]}": "" for line in lines}
+    # Without the numbers of the mount and of its parent; network namespaces, which others make, are no disks.
+    return {f"mount {line.split(' ', 3)[3]}": "" for line in lines if " - nsfs " not in line}
 
 
 def _loops() -> dict[str, str]:

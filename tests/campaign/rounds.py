@@ -119,6 +119,10 @@ def _played(one: Round, draw: random.Random, here: Place) -> list[str]:
         if kind.is_endless and not fault.ends_pgdrag and was_hit:
             wait(1.0, command.has_ended)
             command.process.send_signal(signal.SIGINT)
+        if kind.has_server and fault.victim == "server" and was_hit:
+            # As whoever watches over it would; pgdrag waits for that, two minutes for a trial and one to undo.
+            wait(2.0, command.has_ended)
+            here.server.start()
         status = command.end()
     is_second_bad = second is not None and second.end() != 0
     if one.is_missed:
@@ -138,8 +142,6 @@ def _recovered(one: Round, here: Place, before: Machine, *, was_killed: bool) ->
     kind, fault, found = one.kind, one.fault, []
     kept = _finished_attempts(here)
     is_servers = kind.has_server and fault.victim == "server"
-    if kind.has_server:
-        here.server.start()
     if not was_killed or (fault.spares_guardian and kind.is_guarded):
         # It, or its guardian, has cleared up, without a further command.
         left = here.left(before, is_last=False)

@@ -182,5 +182,8 @@ def _open_bench(
 def _read(ticket: str) -> str:
     try:
         return Path(ticket).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f'could not read ticket "{ticket}": {error}') from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f'could not read ticket "{ticket}": {reason}') from None
+    except UnicodeDecodeError:
+        raise UsageError(f'could not read ticket "{ticket}": it is not text') from None
