@@ -77,6 +77,19 @@ def test_what_somebody_else_changed_is_left_with_status_1(leftover, value):
     assert value.read_text() == "20\n"
 
 
+def test_what_is_not_restored_is_forgotten_only_on_request(leftover, value):
+    write_value(value, "15")
+    assert pgdrag("restore")[0] == 1
+    status, out, _ = pgdrag("restore", "--forget")
+    assert (status, out.endswith("Forgotten.\n")) == (0, True)
+    assert value.read_text() == "15\n"
+    assert pgdrag("restore")[:2] == (0, "Nothing to restore.\n")
+
+
+def test_forgetting_still_restores_what_it_can(leftover, value):
+    assert pgdrag("restore", "--forget")[:2] == (0, f"{value} was restored from 10 to 20.\n")
+
+
 def test_a_cluster_is_removed_also_where_the_undo_journal_is_empty(leftover):
     leftover.write_bytes(b"")
     scratch = Scratch.open()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,7 @@ from pgdrag.english import without_controls
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, StorageError, UsageError
 
 if TYPE_CHECKING:
-    from pgdrag.host.undo import NotedChange, RestoreResult
+    from pgdrag.host.undo import NotedChange, RestoreResult, UndoJournal
 
 
 def clean(
@@ -71,6 +72,13 @@ def restore(
         bool,
         typer.Option("--overwrite", help="Also restore values that someone else has changed since"),
     ] = False,
+    forget: Annotated[
+        bool,
+        typer.Option(
+            "--forget",
+            help="Forget what could not be restored, such as changes of a server that is gone for good",
+        ),
+    ] = False,
     json: Json = False,
 ) -> int:
     """Undo what dead pgdrag processes changed, here and on servers.
@@ -104,6 +112,8 @@ def restore(
         steps = list(reversed(journal.steps()))
         done = list(zip(steps, journal.restore_all(overwrite=overwrite), strict=True))
         unreadable = journal.unreadable()
+        if forget:
+            done = [(step, _forgotten(journal, step, result)) for step, result in done]
     _mention(sweep(scratch))
     _mention(sweep_devices(scratch))
     _print(done, unreadable, json=json)
@@ -111,6 +121,13 @@ def restore(
         journal.take_warnings()  # they were among what was printed
     is_whole = all(result.is_settled for _, result in done) and not unreadable
     return EXIT_DONE if is_whole else EXIT_FAILED_CHECK
+
+
+def _forgotten(journal: UndoJournal, step: NotedChange, result: RestoreResult) -> RestoreResult:
+    if result.is_settled:
+        return result
+    journal.forget(step)
+    return replace(result, state="forgotten", sentence=f"{result.sentence} Forgotten.")
 
 
 def _keep_login(dsn: str, restart_command: str) -> None:

@@ -68,7 +68,7 @@ class RestoredChange:
     Attributes:
         kind: the kind of change.
         change: what it was.
-        state: "restored", "already restored", "gone", "changed since" (and left alone) or "failed".
+        state: "restored", "already restored", "gone", "changed since" (and left alone), "failed" or "forgotten".
         sentence: the same for people.
     """
 

@@ -38,11 +38,12 @@ class RestoreResult:
 
     Attributes:
         state: "restored"; "already restored": it was as before; "gone": the object no longer exists; "changed
-            since": someone else has changed it since pgdrag did, so it was left alone; "failed".
+            since": someone else has changed it since pgdrag did, so it was left alone; "failed"; "forgotten": either of
+            these, and the user does not want it undone.
         sentence: what was restored, or what was not and why; a sentence for people.
     """
 
-    state: Literal["restored", "already restored", "gone", "changed since", "failed"]
+    state: Literal["restored", "already restored", "gone", "changed since", "failed", "forgotten"]
     sentence: str
 
     @property

@@ -196,15 +196,23 @@ class UndoJournal:
             if current is None:
                 return result
             if result.is_settled:
-                self._append_if_possible(line(step=noted.step, done=result.state))
-                del self._steps[noted.step]
-                self._warnings.pop(noted.step, None)
-                if not self._steps and not self._unreadable:
-                    with contextlib.suppress(OSError):
-                        os.ftruncate(self._fd, 0)
+                self._drop(noted.step, result.state)
             elif not current.was_reported:
                 self._warnings[noted.step] = printable(result.sentence)
             return result
+
+    def forget(self, noted: NotedChange) -> None:
+        """Never undo a change: whoever asks for it knows that there is nothing left to undo."""
+        with uninterrupted():
+            self._drop(noted.step, "forgotten")
+
+    def _drop(self, step: int, why: str) -> None:
+        self._append_if_possible(line(step=step, done=why))
+        del self._steps[step]
+        self._warnings.pop(step, None)
+        if not self._steps and not self._unreadable:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, 0)
 
     def restore_all(
         self, *, overwrite: bool = False, own_only: bool = False
