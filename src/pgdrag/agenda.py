@@ -212,24 +212,24 @@ class Agenda:
         When this returns it is on disk. It does not count where that attempt is over: another one has begun, it has a
         result already, or the design did not ask for the trial after all.
         """
-        is_under_way = any(one.turn == turn for one in self._series())
-        if not is_under_way or not self._journal.end_attempt(self.run.run_id, turn.attempt, result):
+        found = self._found(turn)
+        if found is None or not self._journal.end_attempt(self.run.run_id, turn.attempt, result):
             return False
-        self._finish(turn, result)
+        self._finish(*found, result)
         return True
 
     def lost(self, turn: Turn, reason: str) -> None:
         """Note that nothing will come of a trial's attempt; the trial is run again, but not for ever."""
         spoilt = Result(turn.trial, Outcome.INVALID, CLOCK.unix_s(), reason=reason, host=turn.host)
-        series = next((one for one in self._series() if one.turn == turn), None)
-        if series is None:
+        found = self._found(turn)
+        if found is None:
             return  # the design did not ask for it after all
         self._losses[turn.trial.number] += 1
         if self._losses[turn.trial.number] >= MOST_LOSSES:
             self.record(turn, spoilt)
         else:
             self._journal.end_attempt(self.run.run_id, turn.attempt, spoilt)
-            series.turn = None
+            found[1].turn = None
 
     def release(self, host: str) -> None:
         """Let others begin anew what a host has begun, so that each block is of one host; it has nothing under way.
@@ -326,16 +326,23 @@ class Agenda:
             self._next_number = self._queue[0].trials[0].number
         self._queue.clear()
 
-    def _finish(self, turn: Turn, result: Result) -> None:
-        asked, series = next(
-            (asked, one) for asked in self._queue for one in asked.series if one.turn == turn
-        )
+    def _finish(self, asked: _Asked, series: _Series, result: Result) -> None:
         series.turn = None
         asked.add(series, result)
         self._budget.spend(result)
         self._listen(self._budget.time_left(self.run.study, self.left))
         is_asked = asked is self._queue[0] and len(asked.results) <= MOST_SO_FAR
         self._listen(TrialFinished(result, self._design.so_far(asked.results) if is_asked else ""))
+
+    def _found(self, turn: Turn) -> tuple[_Asked, _Series] | None:
+        """Return what is under way as a turn; None: that attempt is over, or nobody asked for it after all."""
+        for asked in self._queue:
+            for one in asked.series:
+                # The number first: there may be a thousand, and comparing a trial takes long.
+                now = one.turn
+                if now and now.trial.number == turn.trial.number and now == turn:
+                    return asked, one
+        return None
 
     def _series_for(self, host: str, *, is_its_own: bool) -> _Series | None:
         """Return what a host has begun, else what it may begin; the oldest first."""

@@ -15,6 +15,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 ONE_TARGET = Path(__file__).with_name("one_target.py")
 # Bytes that are sent on are small; a case that takes so long has found an endless loop, or nearly one.
 LONGEST_S, MOST_MB = 20, 2_000
+MEMORY = Path("/dev/shm")
 # What cargo-fuzz asks of the compiler, but for its sanitizers: they need another one, and find what safe Rust has not.
 COVERAGE = (
     "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4"
@@ -147,7 +149,18 @@ def fuzz(name: str, cases: int, longest_s: float, place: Path) -> Found:
         "-print_final_stats=1", "-verbosity=1",
     ]  # fmt: skip
     began_s = time.monotonic()
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    # libFuzzer ends its process without leave, so what a target writes is removed here.
+    with tempfile.TemporaryDirectory(
+        prefix="pgdrag-fuzz-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None
+    ) as files:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            env={**os.environ, "TMPDIR": files},
+        )
     said = done.stdout + done.stderr
     ran = re.search(r"stat::number_of_executed_units: *(\d+)", said) or re.search(r"Done (\d+) runs", said)  # fmt: skip
     reached = re.findall(r"(?:cov|ft): (\d+)", said)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
-import os
 import sqlite3
 import tempfile
 import zlib
@@ -57,7 +56,6 @@ TESTS = Path(__file__).parents[1]
 NAME = Path("/fuzzed/file.toml")
 PREFIX = "%m [%p] %q%u@%d "
 # In memory, where there is some: each case of a file is a file.
-_MEMORY = Path("/dev/shm")
 
 
 @dataclass(frozen=True)
@@ -190,8 +188,7 @@ def _twins() -> Iterator[bytes]:
 @cache
 def _place() -> Path:
     """A directory for files, one for each process."""
-    parent = _MEMORY if os.access(_MEMORY, os.W_OK) else None
-    made = tempfile.TemporaryDirectory(prefix="pgdrag-fuzz-", dir=parent)
+    made = tempfile.TemporaryDirectory(prefix="pgdrag-fuzz-")
     _kept.append(made)
     return Path(made.name)
 
