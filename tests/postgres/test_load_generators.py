@@ -241,7 +241,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Elsew
             ip("-n", name, "route", "add", "default", "via", own)
         ssh = tmp_path / "ssh"
         ssh.write_text(
-            f'#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\n[ "$3" = pgdrag-driver ] || exit 9\n'
+            f'#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\ncase "$3" in *" pgdrag-driver") ;; *) exit 9; esac\n'
             f'exec ip netns exec "$2" {find_driver()}\n'
         )
         ssh.chmod(0o755)

@@ -248,10 +248,11 @@ def test_a_trial_does_not_run_if_another_pgdrag_came_during_the_restart(server):
     class Restarted:
         how = "by a restart"
 
-        def apply(self, _: object) -> None:
+        def apply(self, _: object) -> dict[str, str]:
             with lock.aside():
                 assert wait_until(lambda: not rivals(there), TIMEOUT_S)
                 other.take()
+            return {}
 
     runner = ExistingTrialRunner(look_at(there), None, None, Permission(), lock, Restarted())
     lock.take()

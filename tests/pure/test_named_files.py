@@ -14,8 +14,6 @@ from pgdrag.cli.findings import write_report
 from pgdrag.cli.place import open_journal, report_path, write_named
 from pgdrag.errors import StorageError, UsageError
 
-FINDINGS: Any = None
-
 
 @pytest.fixture(autouse=True)
 def open_handed() -> Any:
@@ -27,7 +25,7 @@ def open_handed() -> Any:
 def test_a_report_and_the_directory_made_for_it_are_private(tmp_path: Path) -> None:
     path = tmp_path / "reports" / "run.html"
     for text in ("first", "second"):
-        write_report(FINDINGS, path, lambda _, text=text: text)  # type: ignore[misc]
+        write_report(text, path)
         assert path.read_text() == text
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -87,7 +85,7 @@ def test_a_report_that_cannot_be_written_leaves_the_one_before(
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(StorageError, match="could not write the report"):
-        write_report(FINDINGS, path, lambda _: "other")
+        write_report("other", path)
     assert path.read_text() == "whole"
     assert list(tmp_path.iterdir()) == [path]
 
