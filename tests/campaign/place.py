@@ -260,7 +260,7 @@ class Place:
         home = [x for x in self.home.iterdir() if x.name not in _OF_HOME]
         home += [*(self.home / "live").glob("*")] if is_last else []
         return [
-            *(f"process {x.pid} ({role_of(x) or ' '.join(x.cmdline())[:80]})" for x in running.values()),
+            *(f"process {x.pid} ({role_of(x) or ' '.join(_words(x))[:80]})" for x in running.values()),
             *before.differences(self.look(), own),
             *(f"shared memory {name}" for name in sorted(memory)),
             *(f"file {path}" for path in home),
@@ -356,11 +356,7 @@ def descendants(pid: int) -> list[psutil.Process]:
 
 def role_of(process: psutil.Process) -> str:
     """Return what a process of pgdrag's does; "": something else, or it has ended."""
-    try:
-        words = process.cmdline()
-    except psutil.Error:
-        return ""
-    first, *others = words or [""]
+    first, *others = _words(process) or [""]
     name = Path(first).name
     if first.startswith("postgres:"):
         return "backend"
@@ -371,6 +367,13 @@ def role_of(process: psutil.Process) -> str:
     if "fleet" in others and {"join", "worker"} & set(others):
         return "worker" if "worker" in others else "agent"
     return "pgdrag" if "pgdrag" in others else ""
+
+
+def _words(process: psutil.Process) -> list[str]:
+    """Return a process's command line; nothing: it has ended."""
+    with suppress(psutil.Error):
+        return process.cmdline()
+    return []
 
 
 def strike(process: psutil.Process, number: signal.Signals) -> bool:
