@@ -163,7 +163,7 @@ class Response:
 
     @cached_property
     def _values(self) -> Array:
-        return _beyond_the_expected(self.kernels, self.tried)
+        return _beyond(self._expected, self.tried)
 
     @cached_property
     def _expected(self) -> Array:
@@ -275,9 +275,10 @@ def respond(kernels: Kernels, tried: Sequence[Tried], before: Response | None = 
         before: what fewer of the trials said, to begin from.
     """
     places = np.array([one.point for one in tried], dtype=np.intp)
-    values = _beyond_the_expected(kernels, tried)
+    expected = _expected(kernels, tried)
+    values = _beyond(expected, tried)
     stack = _stack(kernels, places)
-    noise, expected = _noise(tried), _expected(kernels, tried)
+    noise = _noise(tried)
     spreads = np.array([_RELEVANCE_SD] * len(kernels.prior) + [_SHARED_SD])
     begin = np.zeros(len(kernels.prior) + 1) if before is None else before.away
 
@@ -317,9 +318,9 @@ def _noise(tried: Sequence[Tried]) -> float:
     return found.log_sd
 
 
-def _beyond_the_expected(kernels: Kernels, tried: Sequence[Tried]) -> Array:
-    values = np.array([one.value for one in tried])
-    return np.asarray(values - _expected(kernels, tried).sum(axis=1))
+def _beyond(expected: Array, tried: Sequence[Tried]) -> Array:
+    """Return, by trial, its log gain less what was expected of it beforehand."""
+    return np.asarray([one.value for one in tried] - expected.sum(axis=1))
 
 
 def _expected(kernels: Kernels, tried: Sequence[Tried]) -> Array:
