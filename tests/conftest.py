@@ -10,12 +10,17 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
+from chromium import CHROMIUM
 from in_process import libpq_variables
 from pgdrag.host.undo import UNDO_VARIABLE, UndoJournal
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # An example that takes long on a busy machine has found nothing. Each run draws others: they add up.
 settings.register_profile("pgdrag", deadline=None, max_examples=60)
@@ -84,3 +89,15 @@ def make_small_disk() -> Iterator[Callable[[Path, int], Path]]:
             return place
 
         yield mount
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield browser
+        browser.close()

@@ -6,7 +6,6 @@ import html as html_module
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -16,10 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pytest
+from chromium import CHROMIUM, needs_chromium
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+__all__ = ["Page", "Pages", "browse", "needs_chromium", "write"]
 
 FLAGS = (
     "--headless",

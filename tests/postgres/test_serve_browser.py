@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from commands import start
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
+from chromium import needs_chromium
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.scratch import Scratch
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = [
-    pytest.mark.postgres,
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine"),
-]
+pytestmark = [pytest.mark.postgres, needs_chromium]
 PLANTED = Path(__file__).with_name("planted.toml")
 PATIENCE_MS = 120_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from importlib.resources import files
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
+from chromium import needs_chromium
 from pgdrag.journal import Journal
 from pgdrag.model.events import PhaseStarted, TimeLeft, TrialStarted
 from pgdrag.serve.starting import Planned
 from served import Client, journal_of_its_own, run_simulated, run_under_way, second, serving
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+pytestmark = needs_chromium
 AXE = files("axe_playwright_python").joinpath("axe.min.js")
 AUDIT = """async () => {
   for (const each of document.querySelectorAll("details")) each.open = true;
@@ -29,16 +28,6 @@ AT = f"""(() => {{
   const at = {CONTROLS}.indexOf(document.activeElement), style = getComputedStyle(document.activeElement);
   return [at, style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0];
 }})()"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
