@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pgdrag.designs._moves import Quantities
 from pgdrag.designs._subsets import Observed
@@ -123,3 +125,27 @@ def test_what_did_not_happen_is_not_called_more_where_fewer_transactions_ran():
     assert found.fingerprint(whole) == ()
     found = Quantities({whole[0]: side(10_000_000, 1.0), whole[1]: rare})
     assert [one.quantity for one in found.fingerprint(whole)] == ["deadlocks"]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sets(st.integers(0, 3)).map(frozenset),
+            st.dictionaries(
+                st.sampled_from(["wal_bytes", "deadlocks"]),
+                st.builds(Quantity, st.floats(-3, 3), st.floats(0, 1), st.booleans()),
+            ),
+        ),
+        max_size=12,
+    )
+)
+def test_what_is_kept_between_trials_is_what_all_of_them_say(trials):
+    whole = (frozenset(), frozenset(range(4)))
+    pairs = {at: (whole[0], frozenset({at})) for at in range(4)}
+    kept, so_far = Quantities(), {}
+    for changes, seen in trials:
+        kept.add(changes, seen)
+        so_far.setdefault(changes, []).append(seen)
+        fresh = Quantities(so_far)
+        assert kept.fingerprint(whole) == fresh.fingerprint(whole)
+        assert kept.moves(whole, pairs) == fresh.moves(whole, pairs)

@@ -7,9 +7,8 @@ whose effect on throughput stays open can still be known by what it moves, and w
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from statistics import fmean
 from typing import TypeVar
 
 from pgdrag.designs._sides import NoiseOfSides
@@ -18,7 +17,7 @@ from pgdrag.findings.quantities import Quantity
 from pgdrag.findings.values import Interval
 from pgdrag.stats.effects import CONFIDENCE, Effect, effect_of
 from pgdrag.stats.multiple_testing import false_discovery_rates
-from pgdrag.stats.noise import Noise, pooled_noise
+from pgdrag.stats.noise import Noise
 
 _FALSE_SHARE = 0.01  # of the moves that are called
 _LEAST = math.log(1.05)
@@ -79,29 +78,67 @@ def move_findings(moves: Iterable[Move], labels: Mapping[str, str]) -> tuple[Mov
     return tuple(map(finding, moves))
 
 
+@dataclass(frozen=True)
+class _Amounts:
+    """What the trials of one set measured of a quantity.
+
+    Attributes:
+        squares: sum of the squared distances from the mean.
+        counting_variance: of one of them, in the mean.
+        is_bound: all are under the resolution.
+    """
+
+    trials: tuple[Quantity, ...]
+    mean: float
+    squares: float
+    counting_variance: float
+    is_bound: bool
+
+    @classmethod
+    def of(cls, trials: tuple[Quantity, ...]) -> _Amounts:
+        mean = math.fsum(x.log for x in trials) / len(trials)
+        return cls(
+            trials,
+            mean,
+            math.fsum((x.log - mean) ** 2 for x in trials),
+            math.fsum(x.counting_variance for x in trials) / len(trials),
+            all(x.is_bound for x in trials),
+        )
+
+
 class Quantities:
     """What was measured beside throughput in trials of one length.
+
+    What follows from the trials so far is kept until another one is added: a design asks again and again.
 
     Args:
         trials: by the set of changes, what each trial of it measured.
     """
 
-    def __init__(self, trials: Mapping[Changes, Sequence[Mapping[str, Quantity]]]) -> None:
-        most = max(map(len, trials), default=0) / 2
-        self._seen: dict[str, dict[Changes, list[Quantity]]] = {}
-        for changes, measured in trials.items():
-            for trial in measured:
-                for name, one in trial.items():
-                    self._seen.setdefault(name, {}).setdefault(changes, []).append(one)
-        self._noise = {
-            name: noise
-            for name, seen in self._seen.items()
-            if (noise := NoiseOfSides.of(seen, most, _noise_of)) is not None
-        }
+    def __init__(
+        self, trials: Mapping[Changes, Iterable[Mapping[str, Quantity]]] | None = None
+    ) -> None:
+        self._most = 0.0
+        self._seen: dict[str, dict[Changes, _Amounts]] = {}
+        self._noise: dict[str, NoiseOfSides[Noise] | None] = {}
+        self._effects: dict[tuple[str, Comparison], Effect | None] = {}
+        for changes, measured in (trials or {}).items():
+            for one in measured:
+                self.add(changes, one)
+
+    def add(self, changes: Changes, trial: Mapping[str, Quantity]) -> None:
+        """Add what one more trial of a set measured."""
+        self._most = max(self._most, len(changes) / 2)
+        self._noise.clear()
+        self._effects.clear()
+        for name, one in trial.items():
+            sets = self._seen.setdefault(name, {})
+            before = sets[changes].trials if changes in sets else ()
+            sets[changes] = _Amounts.of((*before, one))
 
     def fingerprint(self, whole: Comparison) -> tuple[Move, ...]:
         """Return what the whole moves, the surest first."""
-        return _ranked(self._called({(None, name): whole for name in self._noise}).values())
+        return _ranked(self._called({(None, name): whole for name in self._seen}).values())
 
     def moves(
         self, whole: Comparison, comparisons: Mapping[Key, Comparison]
@@ -123,7 +160,7 @@ class Quantities:
     def _called(self, tests: Mapping[tuple[Key, str], Comparison]) -> dict[tuple[Key, str], Move]:
         """Return the moves among these tests of a quantity each, corrected for their number."""
         effects = {
-            at: one for at, pair in tests.items() if (one := self._effect(at[1], *pair)) is not None
+            at: one for at, pair in tests.items() if (one := self._effect(at[1], pair)) is not None
         }
         rates = false_discovery_rates([one.p_value for one in effects.values()])
         return {
@@ -134,38 +171,49 @@ class Quantities:
             and self._is_shown_by_most(at[1], tests[at], more.center)
         }
 
-    def _effect(self, name: str, before: Changes, after: Changes) -> Effect | None:
-        sides = [self._seen[name].get(x) for x in (before, after)]
-        if sides[0] is None or sides[1] is None:
+    def _effect(self, name: str, pair: Comparison) -> Effect | None:
+        if (name, pair) not in self._effects:
+            self._effects[name, pair] = self._new_effect(name, pair)
+        return self._effects[name, pair]
+
+    def _new_effect(self, name: str, pair: Comparison) -> Effect | None:
+        seen = self._seen[name]
+        if name not in self._noise:
+            self._noise[name] = NoiseOfSides.of(seen, self._most, _noise_of)
+        noise = self._noise[name]
+        if noise is None or not seen.keys() >= {*pair}:
             return None
-        noises = [_at_least(self._noise[name].near(x)) for x in (before, after)]
-        # Of lists, which take a third of the time of what has no length.
-        then, now = (fmean([one.log for one in side]) for side in sides if side)
+        before, after = (seen[side] for side in pair)
         # The resolution of an event is one event, which is more of a transaction where there are fewer of these: what
         # did not happen at all is no more than what happened elsewhere.
-        if all(one.is_bound for one in sides[now > then] or ()):
+        if max(before, after, key=lambda x: x.mean).is_bound:
             return None
+        noises = [_at_least(noise.near(side)) for side in pair]
         # Of few events chance in counting is what matters, and it differs from set to set.
         variance = sum(
-            (noise.log_sd**2 + fmean([x.counting_variance for x in side])) / len(side)
-            for noise, side in zip(noises, sides, strict=True)
-            if side
+            (noise.log_sd**2 + side.counting_variance) / len(side.trials)
+            for noise, side in zip(noises, (before, after), strict=True)
         )
-        return effect_of(now - then, math.sqrt(variance), min(one.dof for one in noises))
+        return effect_of(
+            after.mean - before.mean, math.sqrt(variance), min(one.dof for one in noises)
+        )
 
     def _is_shown_by_most(self, name: str, pair: Comparison, more: float) -> bool:
         """Tell whether most trials of both sets show it: where one was disturbed, only that one does."""
-        before, after = ([x.log for x in self._seen[name][side]] for side in pair)
+        before, after = (self._seen[name][side] for side in pair)
 
-        def show(logs: Sequence[float], others: Sequence[float], sign: int) -> bool:
-            apart = [sign * (log - fmean(others)) / more for log in logs]
-            return sum(one >= _SHOWN for one in apart) > len(logs) / 2
+        def show(these: _Amounts, others: _Amounts, sign: int) -> bool:
+            apart = [sign * (one.log - others.mean) / more for one in these.trials]
+            return sum(one >= _SHOWN for one in apart) > len(apart) / 2
 
         return show(after, before, 1) and show(before, after, -1)
 
 
-def _noise_of(sets: Iterable[Sequence[Quantity]]) -> Noise | None:
-    return pooled_noise([x.log for x in trials] for trials in sets)
+def _noise_of(sets: Iterable[_Amounts]) -> Noise | None:
+    """Pool the repeats of some sets; None where nothing was repeated."""
+    repeated = [one for one in sets if len(one.trials) > 1]
+    dof = sum(len(one.trials) - 1 for one in repeated)
+    return Noise(math.sqrt(sum(one.squares for one in repeated) / dof), dof) if dof else None
 
 
 def _at_least(noise: Noise) -> Noise:

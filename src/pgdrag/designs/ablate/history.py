@@ -7,12 +7,12 @@ Values are natural logarithms of throughput, so a difference of values is the lo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from pgdrag.designs._moves import Quantities
 from pgdrag.designs._sides import NoiseOfSides
 from pgdrag.designs._subsets import Changes, Observed, Request
-from pgdrag.findings.quantities import Quantity
 from pgdrag.findings.readings import Reading, log_rate, of_mean_host, stalled_time_s
 from pgdrag.model import Outcome
 from pgdrag.stats.distributions import f_quantile
@@ -72,6 +72,9 @@ class SetTrials:
 
     Args:
         changes: how many there are.
+
+    Attributes:
+        quantities: what else was measured in each trial that has a number.
     """
 
     def __init__(self, changes: int) -> None:
@@ -79,7 +82,7 @@ class SetTrials:
         self._seen: dict[Changes, list[Reading]] = {}
         self._alike: dict[Changes, list[Reading]] | None = None
         self._failures: dict[Changes, list[Outcome]] = {}
-        self._quantities: dict[Changes, list[Mapping[str, Quantity]]] = {}
+        self.quantities = Quantities()
         self._noise: NoiseOfSides[TrialNoise] | None = None
         self._values: dict[Changes, Value] = {}
 
@@ -91,18 +94,13 @@ class SetTrials:
             self._failures.setdefault(one.changes, []).append(one.outcome)
         else:
             self._seen.setdefault(one.changes, []).append(one.reading)
-            self._quantities.setdefault(one.changes, []).append(one.quantities)
+            self.quantities.add(one.changes, one.quantities)
 
     @property
     def _readings(self) -> dict[Changes, list[Reading]]:
         if self._alike is None:
             self._alike = of_mean_host(self._seen)
         return self._alike
-
-    @property
-    def quantities(self) -> Mapping[Changes, Sequence[Mapping[str, Quantity]]]:
-        """What else was measured in each trial that has a number, by the set."""
-        return self._quantities
 
     def has_trial(self, changes: Changes) -> bool:
         """Tell whether a set has been run, with or without a number."""

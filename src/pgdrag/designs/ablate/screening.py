@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pgdrag.designs._moves import Move, Quantities
+from pgdrag.designs._moves import Move
 from pgdrag.designs._subsets import Changes, Request, Steps, few_that_keep
 from pgdrag.designs.ablate.history import REFERENCE, History
 from pgdrag.designs.ablate.labels import (
@@ -364,11 +364,11 @@ class Screening:
             for side, groups in self._groups.items()
             for group in groups
         }
-        return Quantities(self.trials.quantities).moves((REFERENCE, self.whole), comparisons)
+        return self.trials.quantities.moves((REFERENCE, self.whole), comparisons)
 
     def fingerprint(self) -> tuple[Move, ...]:
         """Return the quantities that the whole moves."""
-        return Quantities(self.trials.quantities).fingerprint((REFERENCE, self.whole))
+        return self.trials.quantities.fingerprint((REFERENCE, self.whole))
 
     def moves(self) -> dict[int, tuple[Move, ...]]:
         """Return what each change moves alone or, where that is nothing, with the others.

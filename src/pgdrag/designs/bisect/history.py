@@ -8,7 +8,7 @@ until one side is far likelier.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -16,7 +16,6 @@ import numpy as np
 
 from pgdrag.designs._moves import Quantities
 from pgdrag.designs._subsets import Changes, Observed
-from pgdrag.findings.quantities import Quantity
 from pgdrag.findings.readings import Reading, log_rate, of_mean_host, stalled_time_s
 from pgdrag.stats.noise import Noise, pooled_noise
 
@@ -205,7 +204,7 @@ class History:
         self.reserved = 0
         self.known_threshold: Threshold | None = None
         self.has_slow_target = False
-        self._moving: dict[tuple[Changes, Changes], bool] = {}
+        self._quantities = Quantities()  # of short trials
 
     @property
     def threshold(self) -> Threshold:
@@ -222,7 +221,9 @@ class History:
         """Take the results of the trials wanted last."""
         self._seen += results
         self.results = _of_mean_host(self._seen)
-        self._moving.clear()
+        for one in results:
+            if one.is_brief and one.reading is not None:
+                self._quantities.add(one.changes, one.quantities)
         for result in results:
             test = self.tests.setdefault(result.changes, SetTest(self.stage))
             if self.known_threshold is not None:
@@ -260,16 +261,11 @@ class History:
 
         Those are far less noisy than throughput. False where the whole moves nothing, or a set has no trial.
         """
-        if (before, after) not in self._moving:
-            trials: dict[Changes, list[Mapping[str, Quantity]]] = {}
-            for one in self.results:
-                if one.is_brief and one.reading is not None:
-                    trials.setdefault(one.changes, []).append(one.quantities)
-            quantities, whole = Quantities(trials), (self.none, self.all)
-            is_known = {before, after} <= trials.keys() and bool(quantities.fingerprint(whole))
-            moved = quantities.moves(whole, {0: (before, after)})[0] if is_known else ()
-            self._moving[before, after] = is_known and not moved
-        return self._moving[before, after]
+        whole = (self.none, self.all)
+        are_known = all(self.readings(x, is_brief=True) for x in (before, after))
+        if not are_known or not self._quantities.fingerprint(whole):
+            return False
+        return not self._quantities.moves(whole, {0: (before, after)})[0]
 
     def verdict(self, subset: Changes) -> SetVerdict:
         """Return what the sequential test says of a set so far."""
