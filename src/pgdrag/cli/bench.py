@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
@@ -21,13 +22,12 @@ from pgdrag.cli.bench_options import (
 from pgdrag.cli.options import DryRun, Postgres, refuse_hosts, with_options
 from pgdrag.english import capital
 from pgdrag.errors import EXIT_DONE
+from pgdrag.model.load import LoadProfile
 from pgdrag.units import format_bytes, format_duration
 
 if TYPE_CHECKING:
-    from pgdrag.cli.documents import WindowPlan
     from pgdrag.driver.connection_string import Server
     from pgdrag.findings.values import Findings
-    from pgdrag.model.load import LoadProfile
     from pgdrag.workloads.pgbench import Tables
 
 THROW_AWAY_SCALE = 10
@@ -49,6 +49,16 @@ _REFUSED = {
     _THROW_AWAY: {"tablespace", "index_tablespace", *names_of(ServerOptions)},
     _RUN: {"postgres", *names_of(TableOptions)},
 }
+
+
+@dataclass(frozen=True)
+class WindowPlan:
+    """What a command would do; `before` is what it would do to the server before the load."""
+
+    server: str
+    workload: str
+    before: tuple[str, ...] = ()
+    load: LoadProfile | None = None
 
 
 @with_options
@@ -87,8 +97,6 @@ def bench(
         if dry_run:
             what = capital(_tables_words(scale or 1))
             what += ", and drop those that exist" if "d" in made.steps else ""
-            from pgdrag.cli.documents import WindowPlan
-
             return _print_plan(WindowPlan(_server_words(server.named()), what), json=False)
         there = server.named(own_session="bench -i")
         refuse_standby(there, "bench -i")
@@ -158,8 +166,6 @@ class _Window:
 
     def plan(self, there: Server) -> WindowPlan:
         """Return what would be done on a server; nothing is changed."""
-        from pgdrag.cli.documents import WindowPlan
-
         self.refuse(there)
         what = self._words(self._scale_on(there))
         vacuums = () if there.is_standby else self.vacuums
@@ -167,7 +173,6 @@ class _Window:
 
     def throw_away_plan(self) -> WindowPlan:
         """Return what would be done on a server made for the run."""
-        from pgdrag.cli.documents import WindowPlan
         from pgdrag.servers.binaries import find_binaries
 
         scale = self.scale or THROW_AWAY_SCALE

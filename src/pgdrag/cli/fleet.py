@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,9 +13,9 @@ import typer
 
 from pgdrag.cli.options import Command, Json, Postgres, Wait, command_group
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
+from pgdrag.fleet.messages import Facts, Order
 
 if TYPE_CHECKING:
-    from pgdrag.fleet.messages import Facts, Order
     from pgdrag.station import TrialRunner
 
 app = command_group("Run experiments on many machines: docs/how-to/fleet.md.")
@@ -35,6 +36,29 @@ _AllowChange = Annotated[
     ),
 ]
 _ROOM_BYTES = 5 * 2**30
+
+
+@dataclass(frozen=True)
+class CheckedHost:
+    """A host of a fleet.
+
+    Attributes:
+        facts: what it is; null: it did not answer.
+        clock_ahead_s: its clock less this machine's; null: not known.
+        problems: why trials cannot run there, in words.
+    """
+
+    facts: Facts | None
+    clock_ahead_s: float | None
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FleetCheck:
+    """The hosts of a fleet by name, and in what they differ."""
+
+    hosts: Mapping[str, CheckedHost]
+    differences: tuple[str, ...]
 
 
 @app.command(cls=Command)
@@ -60,7 +84,6 @@ def check(
     from pgdrag.cli.plain_output import print_json
     from pgdrag.fleet.coordinator import differences
     from pgdrag.fleet.installing import install_wheel
-    from pgdrag.fleet.messages import Facts
     from pgdrag.units import format_bytes
 
     opened = open_fleet(fleet)
@@ -79,8 +102,6 @@ def check(
         name: one.problems if isinstance(one, Facts) else (one,) for name, one in found.items()
     }
     if json:
-        from pgdrag.cli.documents import CheckedHost, FleetCheck
-
         print_json(
             FleetCheck(
                 {
@@ -151,7 +172,6 @@ def _open_bench(
     order: Order, allow_run: bool, allow_change: Sequence[str]
 ) -> tuple[TrialRunner, Facts]:
     from pgdrag.cli.running import open_runner
-    from pgdrag.fleet.messages import Facts
     from pgdrag.host.machine import this_host
     from pgdrag.model.program import is_program
     from pgdrag.units import format_bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -9,6 +10,33 @@ import typer
 from pgdrag.cli.options import Json
 from pgdrag.cli.plain_output import print_json
 from pgdrag.errors import StorageError
+
+
+@dataclass(frozen=True)
+class RemovedRun:
+    """A run that was removed.
+
+    Attributes:
+        trials: how many had ended.
+    """
+
+    run: str
+    trials: int
+    has_report: bool
+
+
+@dataclass(frozen=True)
+class Removed:
+    """Runs that were removed.
+
+    Attributes:
+        freed_bytes: what the file system got back.
+        kept: why the journal keeps its size, or "".
+    """
+
+    runs: tuple[RemovedRun, ...]
+    freed_bytes: int
+    kept: str
 
 
 def rm(
@@ -24,7 +52,6 @@ def rm(
     A run in progress is refused. A report written elsewhere with --html stays.
     """
     from pgdrag.cli.consent import ask
-    from pgdrag.cli.documents import Removed, RemovedRun
     from pgdrag.cli.place import open_journal, report_path, stderr, stdout
     from pgdrag.english import counted, listed
     from pgdrag.host.machine_lock import measuring_pid

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,6 +16,14 @@ from pgdrag.errors import UsageError
 
 if TYPE_CHECKING:
     from pgdrag.findings.values import Findings
+
+
+@dataclass(frozen=True)
+class Story:
+    """A run in ten lines."""
+
+    run: str
+    lines: tuple[str, ...]
 
 
 def runs(json: Json = False) -> None:
@@ -75,8 +84,6 @@ def explain(
     findings = _findings(run)
     lines = story(findings, trial)
     if json:
-        from pgdrag.cli.documents import Story
-
         print_json(Story(findings.run.run_id, lines))
     else:
         for line in lines:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -30,6 +31,30 @@ if TYPE_CHECKING:
 _UNASKED_BYTES = 10 * 1000**3
 
 app = command_group("Load, check and run TPC-C on an existing server.")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One consistency condition of TPC-C.
+
+    Attributes:
+        demands: what it demands, in words.
+        violation: how it is violated; null: it holds.
+    """
+
+    condition: str
+    demands: str
+    violation: str | None
+
+
+@dataclass(frozen=True)
+class ConsistencyCheck:
+    """Whether TPC-C's tables are consistent."""
+
+    server: str
+    consistent: bool
+    conditions: tuple[Condition, ...]
+
 
 # TPC-C 3.3.2: the consistency conditions.
 CONDITIONS = {
@@ -159,8 +184,6 @@ def check(
     found = _conditions(server)
     is_consistent = not any(found.values())
     if json:
-        from pgdrag.cli.documents import Condition, ConsistencyCheck
-
         conditions = tuple(
             Condition(name, CONDITIONS.get(name, ""), broken or None)
             for name, broken in found.items()
