@@ -25,10 +25,11 @@ from pgdrag.model.events import (
     TimeLeft,
     TrialStarted,
 )
+from pgdrag.model.program import Program
 from pgdrag.model.recordings import Series
 from pgdrag.report.html import render_html
 from pgdrag.serve.server import PageServer
-from pgdrag.serve.starting import Planned, Wanted
+from pgdrag.serve.starting import Planned, Wanted, needed_programs, planned
 from pgdrag.serve.watching import Watcher
 from pgdrag.testing.simulated import begin_simulated, simulated_ladder
 from served import Client, journal_of_its_own, run_simulated, run_under_way, second, serving
@@ -339,13 +340,15 @@ def test_what_an_experiment_starts_is_allowed_as_it_was_seen_or_not_run(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[Wanted] = []
-    plan = Planned("what it would do", is_refused=False, programs='["rm", "x"]')
+    program = Program("put load on the server", "rm \N{RIGHT-TO-LEFT OVERRIDE}x", "/srv")
+    plan = Planned("what it would do", is_refused=False, programs=(program,))
     monkeypatch.setattr("pgdrag.serve.pages.planned", lambda wanted: plan)
     monkeypatch.setattr("pgdrag.serve.pages.needed_programs", lambda wanted: plan.programs)
     monkeypatch.setattr("pgdrag.serve.pages.start", started.append)
     _, page, _ = client.post("plan", {"file": "/x.toml"})
     assert "what it would do" in page
     assert "--allow-run" in page
+    assert "rm \N{REPLACEMENT CHARACTER}x  # in /srv" in page
     digest = re.findall(r'name="programs" value="(\w+)"', page)[0]
     allowed = {"experiment": "/x.toml", "yes": "yes", "allow-run": "yes", "programs": digest}
     for missing in ({"allow-run": ""}, {"programs": "0"}, {"yes": ""}):
@@ -353,6 +356,30 @@ def test_what_an_experiment_starts_is_allowed_as_it_was_seen_or_not_run(
     assert started == []
     assert client.post("start", allowed)[0] == 303
     assert [one.command for one in started] == ["pgdrag run /x.toml --allow-run"]
+
+
+def test_a_plan_names_the_programs_that_a_run_would_start(tmp_path: Path) -> None:
+    mark, file = tmp_path / "mark", tmp_path / "own.toml"
+    file.write_text(
+        f"""
+        pgdrag = 1
+        name = "own"
+        [workload]
+        kind = "command"
+        profile = "pgbench"
+        command = "touch {mark}"
+        [[rungs]]
+        name = "R1"
+        setting = {{ work_mem = "1MB" }}
+        [scales.demo.load]
+        measure_s = 1
+        """
+    )
+    plan = planned(Wanted(str(file)))
+    assert (plan.is_refused, [one.command for one in plan.programs]) == (False, [f"touch {mark}"])
+    assert f"touch {mark}" in plan.text
+    assert not mark.exists()
+    assert needed_programs(Wanted(str(tmp_path / "none.toml"))) == ()
 
 
 def test_the_name_of_an_experiment_is_no_option() -> None:

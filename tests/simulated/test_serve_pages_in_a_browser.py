@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from chromium import needs_chromium
 from pgdrag.journal import Journal
 from pgdrag.model.events import PhaseStarted, TimeLeft, TrialStarted
+from pgdrag.model.program import Program
 from pgdrag.serve.starting import Planned
 from served import Client, journal_of_its_own, run_simulated, run_under_way, second, serving
 
@@ -35,7 +36,8 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
     """Where each page is, by a name; one run is under way."""
     with pytest.MonkeyPatch.context() as patch:
         home = tmp_path_factory.mktemp("home")
-        plan = Planned("what it would do", is_refused=False, programs='["rm", "x"]')
+        program = Program("put load on the server", "rm x", "/srv")
+        plan = Planned("what it would do", is_refused=False, programs=(program,))
         patch.setattr("pgdrag.serve.pages.planned", lambda wanted: plan)
         patch.setattr("pgdrag.serve.pages.RunPages._refuse_beside_another", lambda *_: None)
         with journal_of_its_own(home, patch) as journal, serving(journal) as client:

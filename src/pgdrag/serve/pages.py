@@ -18,6 +18,7 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from pgdrag.english import without_controls
 from pgdrag.errors import PgdragError, UsageError
 from pgdrag.experiment import shipped_files
 from pgdrag.findings.values import Findings
@@ -25,6 +26,7 @@ from pgdrag.host.process_alive import start_ticks
 from pgdrag.journal import Journal, TrialLine
 from pgdrag.journal.live_file import live_path
 from pgdrag.model import Outcome, RunRecord
+from pgdrag.model.program import Program
 from pgdrag.report.html import render_html
 from pgdrag.report.series_script import SeriesAssets, script_policy, series_assets
 from pgdrag.report.two_runs_page import render_two_runs_html
@@ -401,8 +403,8 @@ def _experiments() -> tuple[dict[str, Any], ...]:
     return tuple(found)
 
 
-def _digest(programs: str) -> str:
-    return hashlib.sha256(programs.encode()).hexdigest()
+def _digest(programs: tuple[Program, ...]) -> str:
+    return hashlib.sha256(repr(programs).encode()).hexdigest()
 
 
 def _result(line: TrialLine) -> str:
@@ -426,5 +428,6 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["as_is"] = Markup  # the package's own; data in it is escaped as JSON
+    environment.filters["printable"] = without_controls
     environment.filters["result"] = _result
     return environment

@@ -10,12 +10,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO
 
 from pgdrag.english import without_controls
 from pgdrag.errors import EXIT_INTERRUPTED, UsageError
+from pgdrag.model.program import Program
 from pgdrag.passwords import without_passwords
 
 _PGDRAG = (sys.executable, "-m", "pgdrag")
@@ -63,12 +65,12 @@ class Planned:
     Attributes:
         text: that; or why it would not run.
         is_refused: it would not run.
-        programs: what it would start, by consent, as JSON; "" where that is nothing.
+        programs: what it would start, by consent; none where it would not run.
     """
 
     text: str
     is_refused: bool
-    programs: str
+    programs: tuple[Program, ...]
 
 
 def planned(wanted: Wanted) -> Planned:
@@ -77,19 +79,20 @@ def planned(wanted: Wanted) -> Planned:
     Raises:
         UsageError: nothing was said in time.
     """
-    text, status = _said(wanted, "--dry-run")
-    return Planned(text, bool(status), "" if status else needed_programs(wanted))
+    with ThreadPoolExecutor() as pool:  # side by side: each takes about a second
+        programs = pool.submit(needed_programs, wanted)
+        text, status = _said(wanted, "--dry-run")
+        return Planned(text, bool(status), programs.result())
 
 
-def needed_programs(wanted: Wanted) -> str:
-    """Return what a run would start, by consent, as JSON; "" where that is nothing, or it would not run.
+def needed_programs(wanted: Wanted) -> tuple[Program, ...]:
+    """Return what a run would start, by consent; nothing where it would not run.
 
     Raises:
         UsageError: nothing was said in time.
     """
     data, status = _said(wanted, "--dry-run", "--json", is_data=True)
-    programs = [] if status else json.loads(data)["programs"]
-    return json.dumps(programs) if programs else ""
+    return () if status else tuple(Program(**one) for one in json.loads(data)["programs"])
 
 
 def _said(wanted: Wanted, *options: str, is_data: bool = False) -> tuple[str, int]:
