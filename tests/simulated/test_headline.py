@@ -115,7 +115,7 @@ def test_nothing_is_obvious_by_chance(base_tps: float) -> None:
 
 def test_an_obvious_headline_says_so_and_steps_have_an_interval(tmp_path: Path) -> None:
     findings = find(run(tmp_path, plain(replicates=2), Truth(slowdowns=HARDLY, noise=0.1)))
-    assert "R5 against R0: decided by the commits counted in one pair of trials." in findings.answer
+    assert "R5 against R0: one trial of each was enough." in findings.answer
     assert "undecided" not in findings.answer.lower()
     found = headline(findings)
     assert (found.end, found.verdict, len(found.pairs)) == (End.DECIDED, Verdict.SLOWER, 1)

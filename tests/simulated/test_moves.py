@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 from test_one_interval import findings
 
+from pgdrag.designs._moves import MoveFinding
+from pgdrag.designs._moves_section import move_words
 from pgdrag.designs.ablate.findings import AblateFinding
 from pgdrag.designs.compare.findings import CompareFinding
+from pgdrag.findings.values import Interval
 from pgdrag.report.document import Shade, Table
 from pgdrag.report.html import render_html
 from pgdrag.report.markdown import render_markdown
@@ -68,3 +71,10 @@ def test_an_ablation_shows_changes_and_quantities_as_a_grid(tmp_path: Path) -> N
         assert math.isfinite(read.false_rate)
     # The sign stands in words, so that it needs no colour.
     assert re.search(r'<td class="more( large)?">▲ ', render_html(found))
+
+
+def test_of_a_quantity_per_transaction_only_the_amount_is_named() -> None:
+    ratio = Interval.of_logs(0.6, math.log(2), 0.8, 0.95, "t interval")
+    label = "sessions' time on a processor, or waiting for one, per transaction"
+    found = MoveFinding("on_processor", label, ratio, 0.001)
+    assert move_words(found) == "sessions' time on a processor, or waiting for one 2×"

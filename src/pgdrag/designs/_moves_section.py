@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 from pgdrag.designs._moves import MoveFinding
@@ -73,7 +74,7 @@ def _cell(one: MoveFinding) -> Cell:
 
 
 def _amount(one: MoveFinding) -> str:
-    return one.label.replace(" per transaction", "")
+    return re.sub(",? per transaction", "", one.label)
 
 
 def _ratio_words(one: MoveFinding, *, with_interval: bool = False) -> str:

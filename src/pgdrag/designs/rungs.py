@@ -264,7 +264,7 @@ class EveryRung(Design):
         """Say how many pairs decided the headline, or what it would take; "" with fewer than two."""
         start = f"{found.treatment} against {found.reference}"
         if found.pairs and found.end is End.DECIDED and len(found.pairs) < FIRST_INTERIM:
-            return f"{start}: decided by the commits counted in one pair of trials."
+            return f"{start}: one trial of each was enough."
         if len(found.pairs) < FIRST_INTERIM:
             return ""
         pairs = f"{counted(len(found.pairs), 'pair')} of trials"

@@ -92,9 +92,9 @@ def _ladder_answer(
     if len(steps) == 1:
         subject = f"with {last.rung.name}"
     elif last is steps[-1] and all(step.tps is not None for step in steps):
-        subject = f"with all {len(steps)} rungs"
+        subject = f"with all {len(steps)} steps"
     else:
-        subject = f"with the rungs up to {last.rung.name}"
+        subject = f"with the steps up to {last.rung.name}"
     text = _no_change(comparison, subject)
     if comparison.is_significant:
         text = capital(f"{_headline(comparison.slowdown)} {subject}.")
