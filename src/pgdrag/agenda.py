@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from bisect import insort
 from collections import Counter, deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain, groupby
 
 from pgdrag.duration import Budget, Experience
 from pgdrag.host.clock import CLOCK
@@ -72,9 +72,9 @@ def expand(
     return trials
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Turn:
-    """A trial that is to be run now, and which attempt at it this is, from 1.
+    """A trial that is to be run now, and which attempt at it this is, from 1; no two turns are equal.
 
     The attempt is its fencing number: the journal takes one result of the newest attempt, and no other.
     """
@@ -89,13 +89,14 @@ class _Series:
     """The trials of one replicate of a block: one host runs all of them, one after the other.
 
     Attributes:
-        todo: those without a result, in order.
-        host: that has begun it; None: nobody has.
+        todo: those without a result, in order; at least one.
+        host: that has begun it, if one has.
         turn: under way.
     """
 
+    asked: _Asked
     todo: list[Trial]
-    host: str | None = None
+    host: str = ""
     turn: Turn | None = None
 
 
@@ -104,24 +105,16 @@ class _Asked:
     """A block that the design asked for, or is expected to ask for next.
 
     Attributes:
-        series: those that have trials without a result.
         results: in the order of the trials.
     """
 
     block: Block
     trials: list[Trial]
-    series: list[_Series]
     results: list[Result] = field(default_factory=list)
 
     @property
     def is_complete(self) -> bool:
         return len(self.results) == len(self.trials)
-
-    def add(self, series: _Series, result: Result) -> None:
-        series.todo = [x for x in series.todo if x.number != result.trial.number]
-        if not series.todo:
-            self.series.remove(series)
-        insort(self.results, result, key=lambda one: one.trial.number)
 
 
 class Agenda:
@@ -147,6 +140,9 @@ class Agenda:
             run.study.budget_s, Experience.of(journal.newest_results(run.study.workload, run.host))
         )
         self._queue: deque[_Asked] = deque()  # the design has asked for the first one
+        # Replicates of the queue's blocks that lack results: those that nobody has begun, the oldest first, and others.
+        self._waiting: list[_Series] = []
+        self._begun: list[_Series] = []
         self._told = 0  # blocks
         self._next_number = 1
         self._forecast = Forecast(0, 0)  # before the block that the design asked for
@@ -163,12 +159,12 @@ class Agenda:
     @property
     def under_way(self) -> list[Turn]:
         """The trials that hosts have."""
-        return [one.turn for one in self._series() if one.turn is not None]
+        return [one.turn for one in self._begun if one.turn is not None]
 
     @property
     def hosts_with_work(self) -> set[str]:
         """The hosts that have begun a block, and not ended it."""
-        return {one.host for one in self._series() if one.host is not None}
+        return {one.host for one in self._begun}
 
     @property
     def left(self) -> Forecast:
@@ -201,6 +197,9 @@ class Agenda:
             self._is_ended = True
             return None
         attempt = self._journal.begin_attempt(self.run.run_id, trial.number, host)
+        if series not in self._begun:
+            self._waiting.remove(series)
+            self._begun.append(series)
         series.host, series.turn = host, Turn(fitted, attempt, host)
         self._hosts_before[trial.replicate] = host
         self._listen(TrialStarted(trial, host))
@@ -212,24 +211,24 @@ class Agenda:
         When this returns it is on disk. It does not count where that attempt is over: another one has begun, it has a
         result already, or the design did not ask for the trial after all.
         """
-        found = self._found(turn)
-        if found is None or not self._journal.end_attempt(self.run.run_id, turn.attempt, result):
+        series = self._found(turn)
+        if series is None or not self._journal.end_attempt(self.run.run_id, turn.attempt, result):
             return False
-        self._finish(*found, result)
+        self._finish(series, result)
         return True
 
     def lost(self, turn: Turn, reason: str) -> None:
         """Note that nothing will come of a trial's attempt; the trial is run again, but not for ever."""
         spoilt = Result(turn.trial, Outcome.INVALID, CLOCK.unix_s(), reason=reason, host=turn.host)
-        found = self._found(turn)
-        if found is None:
+        series = self._found(turn)
+        if series is None:
             return  # the design did not ask for it after all
         self._losses[turn.trial.number] += 1
         if self._losses[turn.trial.number] >= MOST_LOSSES:
             self.record(turn, spoilt)
         else:
             self._journal.end_attempt(self.run.run_id, turn.attempt, spoilt)
-            found[1].turn = None
+            series.turn = None
 
     def release(self, host: str) -> None:
         """Let others begin anew what a host has begun, so that each block is of one host; it has nothing under way.
@@ -238,24 +237,22 @@ class Agenda:
         """
         if self._is_ended:
             return
-        for asked in self._queue:
-            for series in asked.series:
-                if series.host != host:
-                    continue
-                assert series.turn is None, "its trial is under way"
-                block = series.todo[0].block
-                # What is invalid has no number that another host's could be compared with.
-                void = {
-                    one.trial.number
-                    for one in asked.results
-                    if one.trial.block == block and one.outcome is not Outcome.INVALID
-                }
-                reason = f"its block began again, as {host or 'this machine'} was lost"
-                self._journal.void_results(self.run.run_id, void, reason)
-                asked.results = [one for one in asked.results if one.trial.number not in void]
-                done = {one.trial.number for one in asked.results}
-                series.todo = [x for x in asked.trials if x.block == block and x.number not in done]
-                series.host = None
+        for series in [one for one in self._begun if one.host == host]:
+            assert series.turn is None, "its trial is under way"
+            asked, block = series.asked, series.todo[0].block
+            # What is invalid has no number that another host's could be compared with.
+            void = {
+                one.trial.number
+                for one in asked.results
+                if one.trial.block == block and one.outcome is not Outcome.INVALID
+            }
+            reason = f"its block began again, as {host or 'this machine'} was lost"
+            self._journal.void_results(self.run.run_id, void, reason)
+            asked.results = [one for one in asked.results if one.trial.number not in void]
+            done = {one.trial.number for one in asked.results}
+            series.todo = [x for x in asked.trials if x.block == block and x.number not in done]
+            self._begun.remove(series)
+            insort(self._waiting, series, key=lambda one: one.todo[0].number)
 
     # --- what the design asks for --------------------------------------------------------------
 
@@ -284,13 +281,15 @@ class Agenda:
 
     def _ask_ahead(self) -> None:
         """Plan what the design will probably ask for, so that no host is idle."""
-        if self._is_ended or self.hosts == 1:
+        if self._is_ended or self.hosts == 1 or self._is_enough_for_hosts:
             return
         for block in self._design.ask_ahead(self.hosts)[len(self._queue) - 1 :]:
-            if sum(len(asked.series) for asked in self._queue) >= self.hosts:
+            if not self._plan(block, is_ahead=True) or self._is_enough_for_hosts:
                 return
-            if not self._plan(block, is_ahead=True):
-                return
+
+    @property
+    def _is_enough_for_hosts(self) -> bool:
+        return len(self._waiting) + len(self._begun) >= self.hosts
 
     def _plan(self, block: Block, *, is_ahead: bool) -> bool:
         """Add a block to the queue; False where the journal knows that the design will ask for another one."""
@@ -304,18 +303,20 @@ class Agenda:
         if not self._journal.plan_trials(self.run.run_id, trials, is_ahead=is_ahead):
             return False
         self._next_number += len(trials)
-        by_replicate: dict[int, list[Trial]] = {}
-        for trial in trials:
-            by_replicate.setdefault(trial.block, []).append(trial)
-        asked = _Asked(block, trials, [_Series(x) for x in by_replicate.values()])
-        for series in list(asked.series):
-            for trial in series.todo:
+        asked = _Asked(block, trials)
+        for _, each in groupby(trials, key=lambda trial: trial.block):
+            todo, host, is_begun = [], "", False
+            for trial in each:
                 kept = self._kept.pop(trial.number, None)
                 # What the journal has of another plan of this number, made ahead, is not of this trial.
-                if kept is not None and _is_of(kept.trial, trial):
-                    asked.add(series, kept)
-                    series.host = kept.host
-                    self._budget.spend(kept)
+                if kept is None or not _is_of(kept.trial, trial):
+                    todo.append(trial)
+                    continue
+                asked.results.append(kept)
+                self._budget.spend(kept)
+                host, is_begun = kept.host, True
+            if todo:
+                (self._begun if is_begun else self._waiting).append(_Series(asked, todo, host))
         self._queue.append(asked)
         return True
 
@@ -324,40 +325,34 @@ class Agenda:
         self._journal.forget_ahead(self.run.run_id)
         if self._queue:
             self._next_number = self._queue[0].trials[0].number
-        self._queue.clear()
+        for each in (self._queue, self._waiting, self._begun):
+            each.clear()
 
-    def _finish(self, asked: _Asked, series: _Series, result: Result) -> None:
-        series.turn = None
-        asked.add(series, result)
+    def _finish(self, series: _Series, result: Result) -> None:
+        asked, series.turn = series.asked, None
+        series.todo = [x for x in series.todo if x.number != result.trial.number]
+        if not series.todo:
+            self._begun.remove(series)
+        insort(asked.results, result, key=lambda one: one.trial.number)
         self._budget.spend(result)
         self._listen(self._budget.time_left(self.run.study, self.left))
         is_asked = asked is self._queue[0] and len(asked.results) <= MOST_SO_FAR
         self._listen(TrialFinished(result, self._design.so_far(asked.results) if is_asked else ""))
 
-    def _found(self, turn: Turn) -> tuple[_Asked, _Series] | None:
-        """Return what is under way as a turn; None: that attempt is over, or nobody asked for it after all."""
-        for asked in self._queue:
-            for one in asked.series:
-                # The number first: there may be a thousand, and comparing a trial takes long.
-                now = one.turn
-                if now and now.trial.number == turn.trial.number and now == turn:
-                    return asked, one
-        return None
+    def _found(self, turn: Turn) -> _Series | None:
+        """Return what has a turn under way; None: that attempt is over, or nobody asked for it after all."""
+        return next((one for one in self._begun if one.turn is turn), None)
 
     def _series_for(self, host: str, *, is_its_own: bool) -> _Series | None:
         """Return what a host has begun, else what it may begin; the oldest first."""
-        free = [one for one in self._series() if one.turn is None]
-        for one in free:
-            if one.host == host:
-                return one
-        for one in free:
-            before = self._hosts_before.get(one.todo[0].replicate, host)
-            if one.host is None and (before == host or not is_its_own):
-                return one
-        return None
-
-    def _series(self) -> Iterator[_Series]:
-        return (one for asked in self._queue for one in asked.series)
+        begun = (one for one in self._begun if one.host == host and one.turn is None)
+        before = self._hosts_before
+        free = (
+            one
+            for one in self._waiting
+            if not is_its_own or before.get(one.todo[0].replicate, host) == host
+        )
+        return next(chain(begun, free), None)
 
 
 def _is_of(kept: Trial, planned: Trial) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from statistics import fmean
 
 from pydantic import ValidationError
@@ -117,7 +118,7 @@ class Experience:
 
     def window_s(self, workload: WorkloadSpec, load: LoadProfile) -> float:
         """Return how long a measured window takes, in seconds: few commits extend it, as they did before."""
-        same = [one for one in self._seen if one.workload == workload][:NEWEST]
+        same = list(islice((one for one in self._seen if one.workload == workload), NEWEST))
         return fmean(_window_s(one, load) for one in same) if same else load.measure_s
 
     def trials(self, study: Study, forecast: Forecast) -> tuple[float, float]:

@@ -195,9 +195,9 @@ class Coordinator:
                 if turn is not None:
                     host.turn = turn
                     self._send(host, Run(Lease(turn.trial.number, turn.attempt), turn.trial))
-        wanted = set(map(_key, agenda.under_way))
+        wanted = set(agenda.under_way)
         for host in self._hosts.values():
-            if host.turn and not host.is_stopping and _key(host.turn) not in wanted:
+            if host.turn and not host.is_stopping and host.turn not in wanted:
                 self._stop(host)
 
     def _look(self, gone: dict[str, str]) -> None:
@@ -440,10 +440,6 @@ class Coordinator:
         task = asyncio.get_running_loop().create_task(send())
         host.outbox.add(task)
         task.add_done_callback(host.outbox.discard)
-
-
-def _key(turn: Turn) -> tuple[int, int]:
-    return turn.trial.number, turn.attempt
 
 
 def differences(facts: Mapping[str, Facts], clocks_ahead_s: Mapping[str, float]) -> list[str]:

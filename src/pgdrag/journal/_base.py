@@ -38,9 +38,14 @@ class JournalFile:
             return self._db.execute(sql, values).fetchall()
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Commit what the block does as a whole; when it has ended, that is on disk."""
+    def _transaction(self, *, is_flushed: bool = True) -> Iterator[sqlite3.Connection]:
+        """Commit what the block does as a whole; when it has ended, that is on disk.
+
+        Args:
+            is_flushed: False: it outlives this process, and is on disk with the next transaction that is flushed.
+        """
         with explained(self.path):
+            self._db.execute(f"PRAGMA synchronous = {'FULL' if is_flushed else 'NORMAL'}")
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
