@@ -121,7 +121,8 @@ def test_the_plan_of_a_run_breaks_none_and_fits(page: Page, addresses: dict[str,
     page.get_by_label("Allow changes to").fill("vm.swappiness")
     page.get_by_label("Shipped experiment").select_option("slow-42k demo")
     page.get_by_role("button", name="Show what it would do").click()
-    expect(page.locator("pre")).to_have_text("what it would do")
+    expect(page.locator("pre").first).to_have_text("what it would do")
+    expect(page.locator("form pre")).to_contain_text("rm x  # in /srv")
     assert page.get_by_role("checkbox").count() == 3
     assert fits(page)
     assert broken(page) == []
