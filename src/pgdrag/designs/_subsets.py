@@ -100,7 +100,6 @@ class SubsetDesign(Design):
         return treatment.name.removeprefix(start)
 
     def ask(self) -> Block:
-        """Return the next block as treatments."""
         request = self.procedure.request
         if request is None:
             return Block()

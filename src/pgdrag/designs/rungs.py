@@ -91,7 +91,6 @@ class RungsFinding(DesignFinding):
     to_previous: Mapping[str, Comparison]
 
     def rate(self, rung: str) -> Interval | None:
-        """Return a rung's rate, with the noise of all trials."""
         return self.rates.get(rung)
 
     def comparison(self, rung: str) -> Comparison | None:
@@ -99,7 +98,6 @@ class RungsFinding(DesignFinding):
         return self.to_baseline.get(rung)
 
     def step(self, rung: str) -> Comparison | None:
-        """Return a rung against the one that it builds upon, with the noise of all trials."""
         return self.to_previous.get(rung)
 
 
@@ -135,7 +133,6 @@ class EveryRung(Design):
         return Block(following, replicates=1) if following else Block()
 
     def ask_ahead(self, most: int) -> Sequence[Block]:
-        """Return the blocks that follow as long as the headline is as decided as it is now."""
         if not self._most_pairs:
             return ()
         run, blocks = len(self._results) + len(self.ask().treatments), list[Block]()
@@ -201,7 +198,6 @@ class EveryRung(Design):
         return f"First up to {self._first_pairs} {pairs}, until these are decided; then {blocks}, as many as {self._trials} trials allow."
 
     def so_far(self, results: Sequence[Result]) -> str:
-        """Return how the last trial's treatment compares with the baseline by now."""
         baseline = self.rungs[0].treatment
         if (
             self._most_pairs
@@ -456,7 +452,6 @@ class HeadlineSection(Section):
     finding_type = RungsFinding
 
     def applies(self, findings: Findings) -> bool:
-        """Pairs came first, and one of them has numbers."""
         found = findings.found
         return (
             isinstance(found, RungsFinding)
@@ -465,7 +460,6 @@ class HeadlineSection(Section):
         )
 
     def blocks(self, findings: Findings) -> Sequence[document.Block]:
-        """Return what a comparison's report has of its pairs."""
         headline = found_of(findings, RungsFinding).headline
         assert headline is not None, "see applies"
         return comparison_blocks(headline)

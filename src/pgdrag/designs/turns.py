@@ -90,16 +90,13 @@ class Turns(OneBlock):
     parameters: TurnsParameters
 
     def block(self) -> Block:
-        """Return all trials."""
         return Block((self.rungs[0].treatment,) * self.parameters.trials)
 
     def so_far(self, results: Sequence[Result]) -> str:
-        """Return what the collectors cost by all trials up to now."""
         found = self._found(results)
         return "" if found.slowdown is None else f"paused {_words(found.slowdown)} so far"
 
     def find(self, run: RunRecord) -> TurnsFinding:
-        """Return what the collectors cost, from all trials that were measured."""
         return self._found(run.results)
 
     def _found(self, results: Sequence[Result]) -> TurnsFinding:
@@ -167,11 +164,9 @@ class TurnsSection(Section):
     is_folded = False
 
     def applies(self, findings: Findings) -> bool:
-        """There is something to show as soon as there are two blocks."""
         return isinstance(findings.found, TurnsFinding) and findings.found.slowdown is not None
 
     def blocks(self, findings: Findings) -> Sequence[document.Block]:
-        """Return the picture and the numbers."""
         found = found_of(findings, TurnsFinding)
         cost = found.slowdown
         assert cost is not None, "see applies"
@@ -198,5 +193,4 @@ class TurnsSection(Section):
         return (figure, KeyValues(numbers))
 
     def brief(self, findings: Findings) -> Sequence[document.Block]:
-        """Return the same."""
         return self.blocks(findings)

@@ -57,11 +57,9 @@ class Window(OneBlock):
     summary = "one treatment, once: what one measured window shows"
 
     def block(self) -> Block:
-        """Return the one trial."""
         return Block((self.rungs[0].treatment,))
 
     def find(self, run: RunRecord) -> WindowFinding:
-        """Return what the window showed."""
         load = run.study.load
         counts_from: Literal["begin", "due", "taken"] = "taken"
         if isinstance(load.pacing, (Closed, Open)):
@@ -138,7 +136,6 @@ class WindowSection(Section):
         return isinstance(found, WindowFinding) and found.committed_per_s is not None
 
     def blocks(self, findings: Findings) -> Sequence[document.Block]:
-        """Return the load and what was counted."""
         return tuple(_blocks(findings))
 
     def brief(self, findings: Findings) -> Sequence[document.Block]:

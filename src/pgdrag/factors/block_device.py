@@ -52,7 +52,6 @@ class BlockDevice(KernelFiles):
     }
 
     def problem(self, level: Level, here: Here) -> Problem | None:
-        """Return what no queue has as a mistake, what this disk lacks or nobody consented to as untestable."""
         what = f'block device attribute "{level.name}"'
         if not _NAME.fullmatch(level.name):
             hint = 'Write it as /sys/block/DISK/queue does, such as "read_ahead_kb".'
@@ -78,7 +77,6 @@ class BlockDevice(KernelFiles):
         return _without_consent(level, lacking, disk) if lacking else None
 
     def file_of(self, name: str, here: Here) -> Path | None:
-        """Return that of the disk under the throw-away clusters."""
         if here.storage:
             return None  # it is not made yet
         disk = disk_under(here.scratch_root)

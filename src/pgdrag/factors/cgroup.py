@@ -80,7 +80,6 @@ class Cgroup(Factor):
         self._device = ""
 
     def problem(self, level: Level, here: Here) -> Problem | None:
-        """Return what nobody could limit as mistakes, what this kernel or these rights lack as untestable."""
         kind = LIMITS.get(level.name)
         if kind is None:
             message = f'a control group has no "{level.name}" that pgdrag could set'
@@ -98,7 +97,6 @@ class Cgroup(Factor):
         return Problem(level, False, message, _would_do(limit, tree))
 
     def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
-        """Make the groups, set their limits, and have the server started inside them."""
         cluster.control_groups = ()
         trees = hierarchies() if levels else []
         for name, value in sorted(levels.items()):
@@ -132,7 +130,6 @@ class Cgroup(Factor):
         return ""
 
     def undo(self, cluster: Cluster) -> None:
-        """Move all processes out of the groups, and remove them."""
         cluster.control_groups = ()
         for group in reversed(self._groups):
             UndoJournal.open().restore(group.noted)

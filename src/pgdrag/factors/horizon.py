@@ -67,7 +67,6 @@ class HeldHorizon(Factor):
 
     @classmethod
     def inlined(cls, name: str, value: str, directory: Path) -> str:
-        """Return the captured distribution in place of its file's name."""
         return inlined(value, directory) if name == REPLAY else value
 
     @classmethod
@@ -77,13 +76,11 @@ class HeldHorizon(Factor):
         return int(any(all_holders()[name].needs_cluster for name in asked.kinds))
 
     def serve(self, trial: Trial) -> None:
-        """Note what the holds are planned from."""
         self._seed = trial.seed
         self._warm_up_s = trial.load.warm_up_s
         self._window_s = trial.load.budget_s
 
     def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
-        """Plan the holds, and have the server started with what their holders need."""
         self._asked, _ = read_levels(levels)
         self._holds = self._asked.holds(
             warm_up_s=self._warm_up_s, window_s=self._window_s, seed=self._seed
@@ -111,7 +108,6 @@ class HeldHorizon(Factor):
             self._runner.wait_for_first(_FIRST_TIMEOUT_S)
 
     def window_began(self, cluster: Cluster) -> None:
-        """Begin with what is due from now on."""
         self._window_unix_s = CLOCK.unix_s()
         if self._runner is not None and not self._refused and self._asked.begin_s is not None:
             self._runner.begin()
@@ -139,13 +135,11 @@ class HeldHorizon(Factor):
         return Recordings(events)
 
     def failure(self, cluster: Cluster) -> str:
-        """Return that a holder was lost, or let go of what it was to keep, in mid-trial."""
         if self._runner is None or self._refused:
             return ""
         return self._failure(self._runner)
 
     def undo(self, cluster: Cluster) -> None:
-        """Release all, and remove standbys and slots."""
         runner, self._runner = self._runner, None
         if runner is None:
             return

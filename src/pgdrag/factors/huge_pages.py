@@ -35,7 +35,6 @@ class HugePages(KernelFiles):
     )
 
     def problem(self, level: Level, here: Here) -> Problem | None:
-        """Return what is no pool or no number as a mistake, a size that this machine lacks as untestable."""
         what = f'huge_pages "{level.name}"'
         if not _NAME.fullmatch(level.name):
             hint = f'Write it as {ROOT} does, such as "hugepages-2048kB".'
@@ -50,11 +49,9 @@ class HugePages(KernelFiles):
         return untouchable(level, what, [path])
 
     def file_of(self, name: str, here: Here) -> Path | None:
-        """Return the pool's size."""
         return ROOT / name / _FILE
 
     def batches(self, data_directory: Path, levels: Mapping[str, str]) -> Iterable[Batch]:
-        """Return each pool by itself."""
         for name, value in sorted(levels.items()):
             yield Batch((Writing(name, value, (ROOT / name / _FILE,)),))
 
@@ -65,5 +62,4 @@ class HugePages(KernelFiles):
         super().undo(cluster)
 
     def note(self, writing: Writing, shown: str) -> str:
-        """Say that memory was too much in pieces for all of them."""
         return f"the kernel found {shown} of {writing.value} pages"

@@ -84,7 +84,6 @@ class KernelFiles(Factor):
         """Return a file that shows what a level has now, whether or not it is there; None: it has none."""
 
     def value_now(self, name: str, here: Here) -> str | None:
-        """Return what the kernel shows."""
         path = self.file_of(name, here)
         return None if path is None else _shown_or_none(path)
 
@@ -93,12 +92,10 @@ class KernelFiles(Factor):
         """Return what to write for a server whose data are there, in order."""
 
     def before_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
-        """Write the values, each noted first."""
         if levels:
             self.write(cluster.data_directory, levels)
 
     def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
-        """Return what the kernel shows, and what it showed before."""
         return self.shown(cluster.data_directory, levels) if levels else []
 
     def undo(self, cluster: Cluster) -> None:

@@ -94,13 +94,11 @@ class MemoryBalloon(Factor):
         return [self._applied(Level(self.name, *level)) for level in levels.items()]
 
     def failure(self, cluster: Cluster) -> str:
-        """Return that the balloon burst in mid-trial."""
         if self._balloon is None or self._refused or self._balloon.is_full():
             return ""
         return "the memory balloon was killed in the trial, and its memory was free from then on"
 
     def undo(self, cluster: Cluster) -> None:
-        """Give the memory back."""
         if self._balloon is not None:
             self._balloon.deflate()
             self._balloon = None

@@ -86,7 +86,6 @@ class MountOptions(Factor):
 
     @classmethod
     def mount_options(cls, levels: Mapping[str, str]) -> list[str]:
-        """Return the options of the file system itself."""
         return [x for x in options_of(levels) if not is_of_mount(x)]
 
     def problem(self, level: Level, here: Here) -> Problem | None:
@@ -150,7 +149,6 @@ class MountOptions(Factor):
         ]
 
     def undo(self, cluster: Cluster) -> None:
-        """Remount with the options of before."""
         while self._noted:
             UndoJournal.open().restore(self._noted.pop())
 

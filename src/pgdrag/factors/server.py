@@ -50,6 +50,5 @@ class Server(Factor):
         return [program for program in found if program is not None]
 
     def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
-        """Return the version of the cluster."""
         version = cluster.binaries.version
         return [Applied(Level(self.name, name, value), version) for name, value in levels.items()]

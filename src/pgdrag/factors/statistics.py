@@ -109,7 +109,6 @@ class Statistics(Factor):
         self._is_transferred = False
 
     def problem(self, level: Level, here: Here) -> Problem | None:
-        """Return other names and values as mistakes, and as untestable what this version cannot take over."""
         if level.name != PLANNER:
             message = f'statistics have no "{level.name}"'
             return Problem(level, True, message, f'Write {PLANNER} = "{MISSING}".')
@@ -126,7 +125,6 @@ class Statistics(Factor):
         return None
 
     def after_start(self, cluster: Cluster, levels: Mapping[str, str]) -> None:
-        """Empty the statistics, collect them anew, or take them out and put them back as an upgrade does."""
         wanted = levels.get(PLANNER)
         if wanted is None:
             return
@@ -147,7 +145,6 @@ class Statistics(Factor):
             raise ServerLost(f"could not make the statistics {wanted}: {error}") from error
 
     def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
-        """Return what the catalogs have of the workload's tables."""
         if not levels:
             return []
         try:

@@ -56,7 +56,6 @@ class Storage(Factor):
         return [Problem(x, False, message.format(x.name, x.value, lacking), hint) for x in levels]
 
     def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
-        """Return what the kernel says of the mount that the cluster lies on."""
         found = mount_holding(cluster.data_directory) if levels else None
         return [_applied(Level(self.name, name, value), found) for name, value in levels.items()]
 

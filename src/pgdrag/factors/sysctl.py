@@ -116,7 +116,6 @@ class Sysctl(KernelFiles):
         )
 
     def file_of(self, name: str, here: Here) -> Path | None:
-        """Return its file below /proc/sys."""
         return path_of(name)
 
     def batches(self, data_directory: Path, levels: Mapping[str, str]) -> Iterable[Batch]:

@@ -53,7 +53,6 @@ class TransparentHugepage(KernelFiles):
     }
 
     def problem(self, level: Level, here: Here) -> Problem | None:
-        """Return what is no switch's value anywhere as a mistake, what this kernel lacks as untestable."""
         what = f'transparent_hugepage "{level.name}"'
         if not _NAME.fullmatch(level.name):
             hint = f'Write it as {ROOT} does, such as "enabled".'
@@ -69,7 +68,6 @@ class TransparentHugepage(KernelFiles):
         return unwritable_value(level, what, shown_value(path)) or untouchable(level, what, [path])
 
     def file_of(self, name: str, here: Here) -> Path | None:
-        """Return the switch."""
         return ROOT / name
 
     def batches(self, data_directory: Path, levels: Mapping[str, str]) -> Iterable[Batch]:

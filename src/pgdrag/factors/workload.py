@@ -35,12 +35,10 @@ class WorkloadParameter(Factor):
         return [] if here.workload is None else level_problems(here.workload, levels)
 
     def serve(self, trial: Trial) -> None:
-        """Note what the experiment asks for, and what this trial's clients do."""
         self._asked = workload_of(trial.workload, Treatment("")).model_dump(mode="json")
         self._driven = workload_of(trial.workload, trial.treatment).model_dump(mode="json")
 
     def read_back(self, cluster: Cluster, levels: Mapping[str, str]) -> list[Applied]:
-        """Return what the trial's workload was made with, and what the experiment has for all."""
         return [
             Applied(
                 Level(self.name, name, value),

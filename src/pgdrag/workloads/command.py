@@ -120,7 +120,6 @@ class Command(Workload):
 
     @classmethod
     def words(cls, parameters: Mapping[str, object]) -> str:
-        """Return what was given, and what the figures of a known program count."""
         absent: tuple[object, ...] = ("", [], (), {}, None)
         given = {x: y for x, y in parameters.items() if y not in absent and y is not False}
         profile = PROFILES.get(str(parameters.get("profile")))
@@ -149,7 +148,6 @@ class Command(Workload):
 
     @property
     def transactions(self) -> tuple[str, ...]:
-        """What the program counts."""
         return (PROFILES[self.profile].transaction if self.profile else "transaction",)
 
     @field_validator("command", "setup", "check", mode="after")
@@ -220,7 +218,6 @@ class Command(Workload):
         }
 
     def dataset_bytes(self) -> int:
-        """Return what the experiment file says."""
         return self.dataset_mb * 1_000_000
 
     def job(self) -> dict[str, object]:
@@ -228,7 +225,6 @@ class Command(Workload):
         return {"kind": self.name, **self.model_dump(mode="json")}
 
     def programs(self) -> tuple[Program, ...]:
-        """Return all that the shell is given."""
         written = {
             "make the dataset": self.setup,
             "put load on the server": self.command,

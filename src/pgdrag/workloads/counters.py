@@ -288,13 +288,11 @@ class Counters(Workload):
 
     @classmethod
     def words(cls, parameters: Mapping[str, object]) -> str:
-        """Return the parameters, and what the variant is."""
         variant = CATALOGUE.get(str(parameters.get("variant")))
         return super().words(parameters) + (f": {variant.title}" if variant else "")
 
     @property
     def transactions(self) -> tuple[str, ...]:
-        """The types, of the same names in all variants."""
         return tuple(script.name for script in self._scripts)
 
     def dataset(self) -> Mapping[str, object]:
@@ -302,7 +300,6 @@ class Counters(Workload):
         return {"kind": self.name, "data_version": 1, "schema": self._schema}
 
     def dataset_bytes(self) -> int:
-        """Return about how many bytes the tables take."""
         return BYTES_WITHOUT_COUNTERS + BYTES_PER_COUNTER * self.rows
 
     def job(self) -> dict[str, object]:

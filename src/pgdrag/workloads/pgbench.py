@@ -125,7 +125,6 @@ class Pgbench(Workload):
 
     @classmethod
     def words(cls, parameters: Mapping[str, object]) -> str:
-        """Return the parameters, with the scripts' names instead of their texts."""
         scripts = parameters.get("scripts")
         if not isinstance(scripts, list):
             return super().words(parameters)
@@ -149,7 +148,6 @@ class Pgbench(Workload):
 
     @property
     def transactions(self) -> tuple[str, ...]:
-        """The names of the scripts."""
         return tuple(script.name for script in self.scripts)
 
     @field_validator("scripts", mode="after")
@@ -163,7 +161,6 @@ class Pgbench(Workload):
             raise ValueError(problem.message) from None
 
     def dataset(self) -> Mapping[str, object]:
-        """Return what makes the tables."""
         return {
             "kind": self.name,
             "data_version": 1,
@@ -219,7 +216,6 @@ class Pgbench(Workload):
         )
 
     def job(self) -> dict[str, object]:
-        """Return the driver's `workload` object."""
         return pgbench_job(
             self.scripts,
             scale=self.scale,

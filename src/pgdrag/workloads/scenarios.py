@@ -185,16 +185,13 @@ class Scenarios(Workload):
 
     @property
     def transactions(self) -> tuple[str, ...]:
-        """The three scenarios."""
         return tuple(ScenarioWeights.model_fields)
 
     @property
     def changes_data(self) -> bool:
-        """Reading alone leaves the tables as they were."""
         return self.weights.update > 0 or self.weights.insert > 0
 
     def objection(self, load: LoadProfile) -> Objection | None:
-        """Return why a scenario would have no session."""
         if self.split == "transactions":
             return None
         sessions = min((step.sessions for step in load.steps), default=load.connections)
@@ -234,7 +231,6 @@ class Scenarios(Workload):
         return self._pgbench.dataset()
 
     def dataset_bytes(self) -> int:
-        """Return about how many bytes the tables take."""
         return self._pgbench.dataset_bytes()
 
     def job(self) -> dict[str, object]:
@@ -244,7 +240,6 @@ class Scenarios(Workload):
     def driving(
         self, driver: Driver, target: Target, load: LoadProfile, *, seed: int, listen: Listener
     ) -> AbstractContextManager[Driving]:
-        """Start driving, each session with its scenario."""
         job = self.job()
         if self.split == "sessions":
             job["clients"] = self.clients(load.connections)

@@ -94,15 +94,12 @@ class Tpcc(Workload):
 
     @property
     def transactions(self) -> tuple[str, ...]:
-        """The five types."""
         return tuple(Mix.model_fields)
 
     def dataset(self) -> Mapping[str, object]:
-        """Return the warehouses and the version of the population."""
         return {"kind": self.name, "data_version": 1, "warehouses": self.warehouses}
 
     def dataset_bytes(self) -> int:
-        """Return about how many bytes the loaded tables and indexes take."""
         return BYTES_WITHOUT_WAREHOUSES + BYTES_PER_WAREHOUSE * self.warehouses
 
     def objection(self, load: LoadProfile) -> Objection | None:
@@ -116,7 +113,6 @@ class Tpcc(Workload):
         )
 
     def job(self) -> dict[str, object]:
-        """Return the driver's `workload` object."""
         given = self.model_dump(mode="json")
         if self.retry_deadlocks:  # as drivers did before they could be told
             del given["retry_deadlocks"]

@@ -71,12 +71,10 @@ class TwinWorkload(Workload):
 
     @classmethod
     def example(cls) -> Self:
-        """Return a twin of a small shop."""
         return cls(file=str(Path(__file__).with_name("example.twin")))
 
     @classmethod
     def words(cls, parameters: Mapping[str, object]) -> str:
-        """Return the file's name and the scale."""
         name = Path(str(parameters.get("file", ""))).name
         shown = {**parameters, "file": name, "digest": str(parameters.get("digest", ""))[:12]}
         return super().words(shown)
@@ -111,18 +109,15 @@ class TwinWorkload(Workload):
 
     @property
     def transactions(self) -> tuple[str, ...]:
-        """The types of transactions of its load."""
         return transactions(self.twin)
 
     @property
     def unchecked(self) -> str:
-        """That nobody knows yet how far it is like the original."""
         scale = f" --scale {self.scale:g}" if self.scale != 1 else ""
         check = f"pgdrag twin check {Path(self.file).name}{scale}"
         return f"nobody has checked how far this twin is like its original; run: {check}"
 
     def dataset(self) -> Mapping[str, object]:
-        """Return the file's digest, the scale, and the versions of what makes rows and load."""
         return {
             "kind": self.name,
             "data_version": ROWS_VERSION,
@@ -132,11 +127,9 @@ class TwinWorkload(Workload):
         }
 
     def dataset_bytes(self) -> int:
-        """Return about how many bytes its tables and indexes take."""
         return data_twin_bytes(self.twin, self.scale)
 
     def job(self) -> dict[str, object]:
-        """Return the driver's `workload` object."""
         return job(self.twin)
 
     def populate(self, loading: Loading) -> None:
@@ -163,7 +156,6 @@ class TwinWorkload(Workload):
     def driving(
         self, driver: Driver, target: Target, load: LoadProfile, *, seed: int, listen: Listener
     ) -> AbstractContextManager[Driving]:
-        """Start driving its load."""
         return driving_load(self.twin, driver, target, load, seed=seed, listen=listen)
 
     def violations(

@@ -146,7 +146,6 @@ class Ablate(SubsetDesign):
         self.procedure = Procedure(count, self.parameters)
 
     def tell(self, results: Sequence[Result]) -> None:
-        """Take the results of the block asked for last."""
         self.procedure.tell(self.observed(results))
 
     def so_far(self, results: Sequence[Result]) -> str:
@@ -159,7 +158,6 @@ class Ablate(SubsetDesign):
         return self.suspects_so_far(self.procedure.stage, suspects)
 
     def forecast(self) -> Forecast:
-        """Return how many trials remain."""
         return self.procedure.forecast()
 
     # --- what was found ------------------------------------------------------------------------

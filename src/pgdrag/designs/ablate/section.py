@@ -64,11 +64,9 @@ class AblateSection(Section):
     is_folded = False
 
     def applies(self, findings: Findings) -> bool:
-        """The run is an ablation of at least one change."""
         return isinstance(findings.found, AblateFinding) and bool(findings.found.changes)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the picture, the pairs, and the table of all changes."""
         found = found_of(findings, AblateFinding)
         table = Details(
             f"All {counted(len(found.changes), 'change')}", (_table(found), _legend(found))
@@ -76,7 +74,6 @@ class AblateSection(Section):
         return (*_picture(found), *_pairs(found), *_grid(found), table)
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return the picture in characters, the labels and the pairs."""
         found = found_of(findings, AblateFinding)
         labels = []
         for label in _labels(found):

@@ -44,13 +44,11 @@ class Bisect(SubsetDesign):
         self.procedure = Procedure([one.name for one in self.changes], self.parameters)
 
     def tell(self, results: Sequence[Result]) -> None:
-        """Take the results of the sets asked for last."""
         is_first = not self.procedure.history.results
         inert = self._inert(results) if is_first else frozenset()
         self.procedure.tell(self.observed(results), inert)
 
     def so_far(self, results: Sequence[Result]) -> str:
-        """Return the stage, and the changes that are left by all blocks that are complete."""
         return self.suspects_so_far(self.procedure.history.stage, self.procedure.found)
 
     def forecast(self) -> Forecast:
@@ -84,7 +82,6 @@ class Bisect(SubsetDesign):
     # --- what was found ------------------------------------------------------------------------
 
     def find(self, run: RunRecord) -> BisectFinding:
-        """Return the set found so far, and all that was tried."""
         procedure, history = self.procedure, self.procedure.history
         is_found = procedure.ending is Ending.FOUND
         has_set = is_found or procedure.found != history.all

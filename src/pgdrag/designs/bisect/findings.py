@@ -132,7 +132,6 @@ class BisectFinding(DesignFinding):
         return Comparison.of(self.slowdown)
 
     def effects(self) -> tuple[ChangeEffect, ...]:
-        """Return what the set does that was found and confirmed."""
         if not self.is_confirmed or not self.guilty or self.held is None:
             return ()
         changes = tuple((one.name, one.before, one.after) for one in self.guilty)

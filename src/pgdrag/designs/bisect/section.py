@@ -34,11 +34,9 @@ class BisectSection(Section):
     is_folded = False
 
     def applies(self, findings: Findings) -> bool:
-        """There is something to show as soon as a set was tried."""
         return isinstance(findings.found, BisectFinding) and bool(findings.found.tests)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the set, the picture of the search and the table of all tests."""
         found = found_of(findings, BisectFinding)
         blocks = list(self.brief(findings))
         if found.inert:
@@ -48,7 +46,6 @@ class BisectSection(Section):
         return (*blocks, _picture(found), tests)
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return the set."""
         found = found_of(findings, BisectFinding)
         if not found.guilty:
             return ()

@@ -96,12 +96,10 @@ class BoundaryFinding(DesignFinding):
     rungs: Mapping[str, str]
 
     def rate(self, rung: str) -> Interval | None:
-        """Return the rate of the value that a rung has, with the noise of all trials."""
         value = self.rungs.get(rung)
         return next((one.tps for one in self.values if one.value == value), None)
 
     def least_working(self, setting: str) -> LeastWorking | None:
-        """Return the smallest value that works, once the search for it is over."""
         if setting != self.setting or self.state in (State.SEARCHING, "nothing to search"):
             return None
         return LeastWorking(self.smallest, self.failing)
@@ -141,7 +139,6 @@ class Boundary(Design):
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """Every candidate."""
         return tuple(
             level
             for treatment in self.treatments.values()
@@ -196,7 +193,6 @@ class Boundary(Design):
         return f"{', '.join(parts)} so far" if parts else ""
 
     def forecast(self) -> Forecast:
-        """Return how many trials are still to come."""
         block = self.ask()
         count = len(block.treatments)
         if not block.is_brief:

@@ -26,16 +26,13 @@ class BoundarySection(Section):
     is_folded = False
 
     def applies(self, findings: Findings) -> bool:
-        """There is something to show as soon as a value was tried."""
         return isinstance(findings.found, BoundaryFinding) and bool(findings.found.values)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the curve and the table of the values."""
         found = found_of(findings, BoundaryFinding)
         return (*_picture(found), *_knee(found), _table(found))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return the table of the values."""
         found = found_of(findings, BoundaryFinding)
         return (_table(found), *_knee(found))
 

@@ -90,12 +90,10 @@ class Compare(Design):
         self._progress = progress(trials, self.parameters, known=self._progress.interims)
 
     def label(self, treatment: Treatment) -> str:
-        """Return A for the reference and B for the treatment, however long their names are."""
         labels = {self.treatment.name: "B", self.reference.name: "A"}
         return labels.get(treatment.name, treatment.name)
 
     def so_far(self, results: Sequence[Result]) -> str:
-        """Return how B compares with A by all pairs."""
         found = self.interim(results)
         return "" if found is None else f"B is {so_far_words(found.shown)} so far"
 
@@ -109,7 +107,6 @@ class Compare(Design):
         return analyse(trials, self.parameters) if is_enough else None
 
     def forecast(self) -> Forecast:
-        """Return the trials until the first analysis that may end it, and until the last pair."""
         if self._progress.end is not End.GOING_ON:
             return Forecast(0, 0)
         trials = self._pairing(self._results)

@@ -193,19 +193,16 @@ class CompareFinding(DesignFinding):
 
     @property
     def decision(self) -> Gate | None:
-        """The gate that `fail_if_slower` asked for."""
         return self.gate
 
     @property
     def bound(self) -> str:
-        """The limit that `fail_if_slower` set, as what passes."""
         if self.margin is None:
             return ""
         return f"{self.treatment} is at most {self.margin * 100:.3g} % slower than {self.reference}"
 
     @property
     def significance(self) -> str:
-        """The p-value with its pairs, and what they can detect."""
         parts = []
         if self.p is not None:
             interims = len(self.interims)
@@ -216,7 +213,6 @@ class CompareFinding(DesignFinding):
         return as_sentence("; ".join(parts)) if parts else ""
 
     def comparison(self, rung: str) -> Comparison | None:
-        """Return the verdict with its interval."""
         if rung != self.treatment or self.slowdown is None:
             return None
         return Comparison(self.verdict, self.slowdown, self.detectable)

@@ -64,16 +64,13 @@ class CompareSection(Section):
     is_folded = False
 
     def applies(self, findings: Findings) -> bool:
-        """There is something to show as soon as one pair of trials is complete."""
         found = findings.found
         return isinstance(found, CompareFinding) and found.slowdown is not None
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the picture, the numbers, what else differs, each interim analysis and each pair."""
         return comparison_blocks(found_of(findings, CompareFinding))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return the picture in characters, the numbers, and the quantities that differ."""
         found = found_of(findings, CompareFinding)
         none = Direction.NOT_SIGNIFICANT
         significant = [one for one in found.quantities if one.direction is not none]

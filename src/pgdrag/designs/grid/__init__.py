@@ -141,7 +141,6 @@ class GridFinding(DesignFinding):
         return self.to_baseline.get(rung)
 
     def rate(self, rung: str) -> Interval | None:
-        """Return a combination's rate, with the noise of all trials."""
         return self.rates.get(rung)
 
 
@@ -164,7 +163,6 @@ class Grid(OneBlock):
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """Those of all axes."""
         return tuple(level for axis in self.axes for level in axis.levels if level is not None)
 
     def block(self) -> Block:
@@ -177,7 +175,6 @@ class Grid(OneBlock):
         return Block(tuple(found.values()))
 
     def so_far(self, results: Sequence[Result]) -> str:
-        """Return how the last trial's combination compares with the baseline by now."""
         return against_baseline(results, self.rungs[0].treatment)
 
     def find(self, run: RunRecord) -> GridFinding | None:

@@ -25,7 +25,6 @@ class InteractionsSection(Section):
     is_folded = False
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the combinations, the interactions in words and numbers, and how to read them."""
         found = found_of(findings, GridFinding)
         method = f" Intervals: {found.method}." if found.method else ""
         reading = (
@@ -39,7 +38,6 @@ class InteractionsSection(Section):
         return (*self.brief(findings), *([table] if rows else []), Paragraph(reading, Tone.MUTED))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return the combinations and the sentences."""
         found = found_of(findings, GridFinding)
         ranked = sorted(found.interactions, key=lambda one: not one.is_significant)
         sentences = tuple(

@@ -126,7 +126,6 @@ class Ladder(EveryRung):
 
     @cached_property
     def everything(self) -> tuple[Treatment, ...]:
-        """Return every rung's treatment, then what shows single changes and is no rung."""
         given, arms = self.parameters, _arms(self.rungs)
         wanted = [arm.alone for arm in arms if given.alone]
         wanted += [arm.without for arm in arms if given.without]

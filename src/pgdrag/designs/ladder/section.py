@@ -30,12 +30,10 @@ class SingleChangesSection(Section):
     is_folded = False
 
     def applies(self, findings: Findings) -> bool:
-        """Changes were tried one by one."""
         found = findings.found
         return isinstance(found, LadderFinding) and bool(found.changes)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the picture of what each does alone, the table, and how to read it."""
         found = found_of(findings, LadderFinding)
         method = f" Intervals: {found.method}." if found.method else ""
         reading = (

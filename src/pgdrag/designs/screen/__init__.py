@@ -108,7 +108,6 @@ class Screen(OneBlock):
         self._runs = self._treatments()
 
     def block(self) -> Block:
-        """Return all trials of the design."""
         return Block(tuple(self._runs.values()), self.parameters.is_brief)
 
     def _treatments(self) -> dict[_Row, Treatment]:

@@ -27,11 +27,9 @@ class ScreenSection(Section):
     is_folded = False
 
     def applies(self, findings: Findings) -> bool:
-        """There is a picture as soon as the trials tell the changes apart."""
         return isinstance(findings.found, ScreenFinding) and bool(findings.found.changes)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the picture, the reading and the table."""
         found = found_of(findings, ScreenFinding)
         table = Details(f"All {counted(len(found.changes), 'change')}", (_table(found),))
         return (*self.brief(findings), table)

@@ -43,11 +43,9 @@ class DocumentFormat(Format):
         """
 
     def recognises(self, source: Source) -> bool:
-        """Tell whether one of the documents has settings."""
         return any(self.has_settings(x) for x in source.documents)
 
     def read(self, source: Source) -> Configuration:
-        """Return what the one document says that has settings."""
         first, *others = (x for x in source.documents if self.has_settings(x))
         if others:
             raise ConfError(
@@ -77,12 +75,10 @@ class ResourceFormat(DocumentFormat):
     path: ClassVar[tuple[str, ...]]
 
     def has_settings(self, document: Entry) -> bool:
-        """Tell whether it is a resource of this kind."""
         is_of_api = document.word("apiVersion").partition("/")[0] == self.api
         return is_of_api and document.word("kind").lower() in self.kinds
 
     def settings(self, document: Entry) -> Iterable[Given | Skipped]:
-        """Yield the mapping's settings."""
         return parameters(document.get(*self.path))
 
 

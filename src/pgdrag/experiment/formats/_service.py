@@ -38,7 +38,6 @@ class ServiceFormat(DocumentFormat):
         return ""
 
     def has_settings(self, document: Entry) -> bool:
-        """Tell whether the list is there, and of such objects."""
         return any(x.word(self.keys[0]) for x in self.elements(document)[:1])
 
     def settings(self, document: Entry) -> Iterator[Given | Skipped]:

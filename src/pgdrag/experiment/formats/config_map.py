@@ -27,11 +27,9 @@ data:
 """
 
     def has_settings(self, document: Entry) -> bool:
-        """Tell whether it is one with such a key."""
         return document.word("kind") == "ConfigMap" and bool(_texts(document))
 
     def settings(self, document: Entry) -> Iterator[Said]:
-        """Yield what the texts set."""
         for name, entry in _texts(document).items():
             if entry.text is None:
                 hint = f"Write it as a block of text: {name}: |"

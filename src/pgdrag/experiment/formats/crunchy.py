@@ -31,7 +31,6 @@ spec:
 """
 
     def has_settings(self, document: Entry) -> bool:
-        """Tell whether it is such a cluster."""
         api = document.word("apiVersion").partition("/")[0]
         return document.word("kind").lower() == _KINDS.get(api)
 

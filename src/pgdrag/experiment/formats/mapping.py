@@ -25,5 +25,4 @@ class PlainMapping(DocumentFormat):
         return bool(inner) and all(not x.is_collection for x in inner.values())
 
     def settings(self, document: Entry) -> Iterator[Given | Skipped]:
-        """Yield them."""
         yield from parameters(document.get(_KEY) or document)

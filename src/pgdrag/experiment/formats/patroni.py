@@ -35,7 +35,6 @@ class Patroni(DocumentFormat):
     example = "ttl: 30\npostgresql:\n  parameters:\n    work_mem: 64MB\n"
 
     def has_settings(self, document: Entry) -> bool:
-        """Tell whether it is Patroni's, the local file or the dynamic configuration."""
         if document.get("apiVersion") is not None:
             return False
         return any(
@@ -44,7 +43,6 @@ class Patroni(DocumentFormat):
         )
 
     def settings(self, document: Entry) -> Iterator[Given | Skipped]:
-        """Yield the settings, what counts more last."""
         yield from parameters(document.get("bootstrap", "dcs", "postgresql", "parameters"))
         is_local = any(document.get(key) is not None for key in _LOCAL)
         for one in parameters(document.get("postgresql", "parameters")):

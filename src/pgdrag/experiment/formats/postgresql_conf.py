@@ -40,7 +40,6 @@ class PostgresqlConf(Format):
         return True
 
     def read(self, source: Source) -> Configuration:
-        """Return what the file and those that it includes set."""
         reader = _Reader(source.path.parent.resolve())
         reader.read(source.path, source.text, above=())
         auto = source.path.with_name("postgresql.auto.conf")

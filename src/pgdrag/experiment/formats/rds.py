@@ -24,7 +24,6 @@ class Rds(ServiceFormat):
     keys = ("ParameterName", "ParameterValue")
 
     def elements(self, document: Entry) -> list[Entry]:
-        """Return what is below `Parameters`, or the list alone, as --query prints it."""
         return (document.get("Parameters") or document).elements()
 
     def unit(self, element: Entry) -> str:

@@ -20,9 +20,7 @@ class SettingsJson(ServiceFormat):
         return [x for x in document.elements() if x.get("setting") is not None]
 
     def unit(self, element: Entry) -> str:
-        """Return what the row says of it."""
         return element.word("unit")
 
     def why_not(self, element: Entry) -> str:
-        """Return why nobody set it for the server as a whole, or ""."""
         return why_not_set(element.word("source"))

@@ -52,12 +52,10 @@ class SettingsTable(Format):
     example = "name,setting,unit\nwork_mem,65536,kB\n"
 
     def recognises(self, source: Source) -> bool:
-        """Tell whether a head names both columns, or records begin."""
         text = _plain(source).text
         return _first_record(text) is not None or _head(text) is not None
 
     def read(self, source: Source) -> Configuration:
-        """Return what the rows say."""
         source = _plain(source)
         head, record = _head(source.text), _first_record(source.text)
         if head is not None and (record is None or head.at < record):

@@ -35,7 +35,6 @@ class BoundClaim(StatedClaim):
         return value
 
     def answer(self, treatments: Treatments) -> Answered:
-        """Reproduced within a factor of two, between the values that were tried."""
         found = treatments.of_design and treatments.of_design.least_working(self.setting)
         if not found:
             return Answered(

@@ -55,11 +55,9 @@ class CourseClaim(StatedClaim):
 
     @property
     def rungs(self) -> tuple[str, ...]:
-        """The one."""
         return (self.at,)
 
     def answer(self, treatments: Treatments) -> Answered:
-        """Answer by the curve fitted to all trials of the rung."""
         decay = treatments.decays.get(self.at)
         if decay is None:
             return Answered(Answer.UNTESTABLE, f"no window of {self.at} is long enough for a trend")

@@ -53,7 +53,6 @@ class HoldClaim(StatedClaim):
         return value
 
     def answer(self, treatments: Treatments) -> Answered:
-        """Answer by the dose curve, or by what is correlated with throughput, of the variant with most to say."""
         found = horizon_of(treatments)
         if found is None:
             return Answered(Answer.UNTESTABLE, "no trial held the horizon for different lengths")

@@ -65,12 +65,10 @@ class ObservationClaim(StatedClaim):
 
     @property
     def rungs(self) -> tuple[str, ...]:
-        """One rung, or two."""
         return (self.than, self.at) if self.than else (self.at,)
 
     @property
     def observations(self) -> tuple[str, ...]:
-        """The one."""
         return (self.of,)
 
     def answer(self, treatments: Treatments) -> Answered:

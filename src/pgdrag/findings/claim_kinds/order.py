@@ -31,7 +31,6 @@ class OrderClaim(StatedClaim):
 
     @property
     def rungs(self) -> tuple[str, ...]:
-        """All of them."""
         return tuple(self.order)
 
     def answer(self, treatments: Treatments) -> Answered:

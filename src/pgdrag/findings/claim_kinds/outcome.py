@@ -36,11 +36,9 @@ class OutcomeClaim(StatedClaim):
 
     @property
     def rungs(self) -> tuple[str, ...]:
-        """The one."""
         return (self.at,)
 
     def answer(self, treatments: Treatments) -> Answered:
-        """Answer by the majority of its trials, invalid and untestable ones aside."""
         wanted = next((x for x in treatments.run.study.rungs if x.name == self.at), None)
         results = [
             result

@@ -31,7 +31,6 @@ class ShareClaim(StatedClaim):
 
     @property
     def rungs(self) -> tuple[str, ...]:
-        """All of them."""
         return tuple(self.steps)
 
     def answer(self, treatments: Treatments) -> Answered:

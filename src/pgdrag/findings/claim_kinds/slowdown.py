@@ -53,7 +53,6 @@ class SlowdownClaim(StatedClaim):
 
     @property
     def rungs(self) -> tuple[str, ...]:
-        """Both rungs."""
         return (self.than, self.at)
 
     def answer(self, treatments: Treatments) -> Answered:

@@ -25,5 +25,4 @@ class UnmeasuredClaim(StatedClaim):
     why: Annotated[str, Field(min_length=1)] = Field(description="Why it has no answer: a clause")
 
     def answer(self, treatments: Treatments) -> Answered:
-        """Answer with the reason."""
         return Answered(Answer.UNTESTABLE, self.why)

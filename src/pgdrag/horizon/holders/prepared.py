@@ -30,13 +30,11 @@ class PreparedHolder(Holder):
 
     @classmethod
     def refusal(cls, settings: Mapping[str, str]) -> str:
-        """Return that the settings allow no prepared transaction."""
         if whole_setting(settings, _SETTING) == 0:
             return f"{_SETTING} is 0"
         return ""
 
     def hold(self, place: HoldPlace) -> Held:
-        """Prepare a transaction that has a number."""
         gid = f"{GID_PREFIX} {secrets.token_hex(4)}"
         if place.before_prepare is not None:
             place.before_prepare(gid)

@@ -24,7 +24,6 @@ class HeldByQuery(HeldSession):
         self._why = ""
 
     def lost(self) -> str:
-        """Return why the query has ended, or its session."""
         line = self._connection.pgconn
         if not self._why and not self.is_released:
             try:

@@ -124,7 +124,6 @@ class SessionHolder(Holder):
     column: ClassVar[LiteralString]
 
     def hold(self, place: HoldPlace) -> Held:
-        """Open the session and its transaction, and see them from another session."""
         connection = open_session(place)
         try:
             for statement in self.statements:

@@ -78,7 +78,6 @@ class StandbyHolder(Holder):
 
     @classmethod
     def refusal(cls, settings: Mapping[str, str]) -> str:
-        """Return that there can be no standby."""
         if settings.get("wal_level", "").strip().lower() == "minimal":
             return "wal_level = minimal leaves nothing for a standby to follow"
         senders = whole_setting(settings, "max_wal_senders")
@@ -87,7 +86,6 @@ class StandbyHolder(Holder):
         return ""
 
     def prepare(self, place: HoldPlace) -> None:
-        """Start the standby."""
         if self._standby is None:
             self._standby = make_standby(place)
 
@@ -98,7 +96,6 @@ class StandbyHolder(Holder):
         return hold_on(self._standby, place)
 
     def close(self) -> None:
-        """Remove the standby."""
         if self._standby is not None:
             self._standby.remove()
             self._standby = None
@@ -119,13 +116,11 @@ class SlotHolder(StandbyHolder):
 
     @classmethod
     def refusal(cls, settings: Mapping[str, str]) -> str:
-        """Return that there can be no standby, or no slot."""
         if whole_setting(settings, "max_replication_slots") == 0:
             return "max_replication_slots is 0"
         return super().refusal(settings)
 
     def prepare(self, place: HoldPlace) -> None:
-        """Make the slot, and start a standby that streams through it."""
         if self._slot is not None:
             return
         # Reserved from now on, so that the WAL which the standby begins with stays.
@@ -139,7 +134,6 @@ class SlotHolder(StandbyHolder):
             raise
 
     def hold(self, place: HoldPlace) -> Held:
-        """Take a snapshot on the standby, and stop that."""
         self.prepare(place)
         assert self._slot is not None
         assert self._standby is not None

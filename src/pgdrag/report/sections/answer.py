@@ -38,7 +38,6 @@ class AnswerSection(Section):
         return True
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the answer and the claim."""
         given = findings.run.study.source
         source = Cell(given.words, url=given.url) if given.words else None
         return (
@@ -55,7 +54,6 @@ class AnswerSection(Section):
         )
 
     def ending(self, findings: Findings) -> Sequence[Block]:
-        """Return the answer, and the warnings that matter most."""
         warnings = every_warning(findings)
         shown, rest = warnings[:_MOST_AT_END], len(warnings) - _MOST_AT_END
         if rest > 0:
@@ -74,11 +72,9 @@ class WarningsSection(Section):
     is_folded = False
 
     def applies(self, findings: Findings) -> bool:
-        """There are warnings."""
         return bool(every_warning(findings))
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the first warnings, and the others folded."""
         texts = every_warning(findings)
         shown, more = texts[:_MOST_SHOWN], texts[_MOST_SHOWN:]
         if len(more) == 1:

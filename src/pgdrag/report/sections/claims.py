@@ -24,7 +24,6 @@ class ClaimsSection(Section):
     order = 33
 
     def applies(self, findings: Findings) -> bool:
-        """Something was published of the treatments."""
         return bool(every_claim(findings))
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
@@ -40,7 +39,6 @@ class ClaimsSection(Section):
         return _stated(findings, is_ending=False)
 
     def ending(self, findings: Findings) -> Sequence[Block]:
-        """Return of these the ones that can be answered here."""
         return _stated(findings, is_ending=True)
 
 

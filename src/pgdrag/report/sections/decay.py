@@ -37,11 +37,9 @@ class DecaySection(Section):
     is_folded = False
 
     def applies(self, findings: Findings) -> bool:
-        """A rung has a trend, holds the horizon or has published rates over time."""
         return any(_is_relevant(one) for one, _ in _fitted(findings))
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the panels, the numbers, and the answers to published rates over time."""
         rungs = _fitted(findings)
         most = points_of_each(
             [len(trace.times_s) for _, decay in rungs for trace in decay.traces],
@@ -69,7 +67,6 @@ class DecaySection(Section):
         return (figure, _table(rungs, findings.noun), reading, *claims_table(findings), *order)
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return a sentence for each rung of interest."""
         sentences = [
             f"{rung.rung.name}: {decay_sentence(decay)}"
             for rung, decay in _fitted(findings)
@@ -221,7 +218,6 @@ class TimelineSection(Section):
     order = 50
 
     def applies(self, findings: Findings) -> bool:
-        """There is a picture once a window has two samples."""
         return any(len(rung.samples) > 1 for rung in findings.rungs)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:

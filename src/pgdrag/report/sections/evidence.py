@@ -53,7 +53,6 @@ class EvidenceSection(Section):
     is_folded = False
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the rungs one by one, then their time and all observations side by side."""
         most = max(_MOST_MOVES // len(findings.rungs), _LEAST_MOVES)
         each = [block for rung in findings.rungs for block in _rung_blocks(rung, most)]
         return (*each, *_spent(findings), *_observations(findings))

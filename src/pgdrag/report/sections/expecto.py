@@ -79,7 +79,6 @@ class ExpectoSection(Section):
     finding_type = ExpectoFinding
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return speed and waits of all rungs, each rung's wait types, and their limits."""
         found = {
             rung.rung.name: (rung, found)
             for rung in findings.rungs

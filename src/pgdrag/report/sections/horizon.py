@@ -100,11 +100,9 @@ class DoseSection(Section):
     is_folded = False
 
     def applies(self, findings: Findings) -> bool:
-        """There are holds of two lengths or more, counting no hold as one."""
         return bool(_found(findings).doses)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the panels, the verdicts and the numbers."""
         curves = _found(findings).doses
         panels = [_dose_panel(one) for one in curves]
         summary = "; ".join(f"{one.name}: {one.words}" for one in panels)
@@ -116,7 +114,6 @@ class DoseSection(Section):
         return (figure, _doses(curves), _points(curves, findings.noun_heading), reading)
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return a sentence for each variant."""
         return (_doses(_found(findings).doses),)
 
 
@@ -191,11 +188,9 @@ class WhatDecidesSection(Section):
     is_folded = False
 
     def applies(self, findings: Findings) -> bool:
-        """The horizon was held, and a quantity that grows with it was seen in enough trials."""
         return bool(_found(findings).deciders)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the verdict of each variant, and the correlations behind it."""
         found = _found(findings).deciders
         blocks: list[Block] = [_verdicts(found)]
         for one in found:
@@ -204,7 +199,6 @@ class WhatDecidesSection(Section):
         return (*blocks, Paragraph(_OF_DECIDERS, Tone.MUTED))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return the verdicts."""
         return (_verdicts(_found(findings).deciders),)
 
 
@@ -259,18 +253,15 @@ class RecoverySection(Section):
     is_folded = False
 
     def applies(self, findings: Findings) -> bool:
-        """A hold ended within its window."""
         return bool(_found(findings).recoveries)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the table, one row a rung, ordered by the length of the hold."""
         found = _found(findings).recoveries
         reading = _OF_RECOVERY.format(share=f"{found[0].share * 100:.0f}")
         table = _recoveries(found, findings.noun)
         return (table, *_compared(found), Paragraph(reading, Tone.MUTED))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return a sentence for each rung."""
         sentences = (f"{one.rung}: {recovery_sentence(one)}" for one in _found(findings).recoveries)
         return (Items(tuple(sentences)),)
 
@@ -346,7 +337,6 @@ class ReplayedHoldsSection(Section):
     finding_type = ReplayFinding
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return, rung by rung, how well it was replayed, the picture, and both in numbers."""
         body: list[Block] = [Paragraph(_OF_REPLAYS.format(noun=findings.noun), Tone.MUTED)]
         for at, rung in enumerate(findings.rungs):
             if replay := rung.get(ReplayFinding):
@@ -354,7 +344,6 @@ class ReplayedHoldsSection(Section):
         return body
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return a sentence a rung."""
         found = findings.by_rung(ReplayFinding)
         sentences = tuple(f"{name}: {replay_sentence(one)}" for name, one in found.items())
         return (Heading(self.title), Items(sentences)) if sentences else ()

@@ -21,11 +21,9 @@ class HostsSection(Section):
     order = 75
 
     def applies(self, findings: Findings) -> bool:
-        """A fleet ran the trials."""
         return findings.get(HostsFinding) is not None
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return how the analysis takes hosts, all of them, and what differs between them."""
         found = findings.get(HostsFinding)
         if found is None:
             return ()

@@ -39,7 +39,6 @@ class LadderSection(Section):
         return findings.has_rungs
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the table with every column that has something in it."""
         return (_table(findings, has_details=True), Paragraph(_reading(findings), Tone.MUTED))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
@@ -115,7 +114,6 @@ class StepsSection(Section):
     is_folded = False
 
     def applies(self, findings: Findings) -> bool:
-        """There is a picture as soon as one rung has a number beside the baseline's."""
         is_significant = any(rung.to_baseline is not None for rung in findings.rungs)
         return findings.has_rungs and is_significant
 
@@ -167,7 +165,6 @@ class LoadStepsSection(Section):
     order = 32
 
     def applies(self, findings: Findings) -> bool:
-        """The load changes within the window, and a window was measured."""
         return any(len(one.steps) > 1 for one in findings.by_rung(LoadSteps).values())
 
     def blocks(self, findings: Findings) -> Sequence[Block]:

@@ -51,7 +51,6 @@ class MechanismsSection(Section):
     is_folded = False
 
     def applies(self, findings: Findings) -> bool:
-        """There is something to say as soon as a mechanism could be tested on some step."""
         found = findings.by_rung(MechanismsFinding).values()
         return findings.has_rungs and any(x.q is not None for one in found for x in one.found)
 

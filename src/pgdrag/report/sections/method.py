@@ -51,11 +51,9 @@ class MethodSection(Section):
     order = 90
 
     def applies(self, findings: Findings) -> bool:
-        """A run has always been set up somehow."""
         return True
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the protocol, the notes of the experiment, and the trials."""
         pairs = (*_protocol(findings), *_place_and_time(findings.run))
         known = tuple((key, Cell(value)) for key, value in pairs if value)
         notes = findings.run.study.notes
@@ -66,7 +64,6 @@ class MethodSection(Section):
         )
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return the warnings, last."""
         return note("Warnings", every_warning(findings))
 
 
@@ -273,7 +270,6 @@ class SettingsSection(Section):
     order = 80
 
     def applies(self, findings: Findings) -> bool:
-        """Some rung sets something."""
         return any(_levels(rung, at) for at, rung in enumerate(findings.rungs))
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
@@ -354,7 +350,6 @@ class HowToReadSection(Section):
     order = 100
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return each word that this report uses with its meaning."""
         meanings = dict(_NUMBERS)
         if any(rung.outcome is Outcome.INERT for rung in findings.rungs):
             meanings["Inert"] = _INERT

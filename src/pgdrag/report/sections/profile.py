@@ -43,7 +43,6 @@ class ProfileSection(Section):
         return any(rung.recordings.of(Stack) or _missing(rung) for rung in findings.rungs)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the pictures, folded, and why one is missing."""
         by_name = {rung.rung.name: rung for rung in findings.rungs if rung.recordings.of(Stack)}
         blocks: list[Block] = [Paragraph(_HOW_TO_READ, Tone.MUTED)] if by_name else []
         most = max(_FEWEST_BOXES, min(MOST_BOXES, _ALL_BOXES // max(1, 2 * len(by_name) - 1)))

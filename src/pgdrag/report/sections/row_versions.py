@@ -136,7 +136,6 @@ class RowVersionsSection(Section):
         return (*body, Items(why)) if why else body
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return a sentence a rung."""
         texts = tuple(_sentence(seen) for seen in _sampled(findings))
         return (Heading(self.title), Items(texts)) if texts else ()
 

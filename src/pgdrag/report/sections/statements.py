@@ -48,7 +48,6 @@ class PlansSection(Section):
     order = 44
 
     def applies(self, findings: Findings) -> bool:
-        """Some statement was explained."""
         return any(rung.recordings.of(StatementPlan) for rung in findings.rungs)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
@@ -159,11 +158,9 @@ class _PerTransactionSection(Section):
         """Yield a rung's table; before is empty where the rung before has no such recordings."""
 
     def applies(self, findings: Findings) -> bool:
-        """Some trial that committed anything has such recordings."""
         return bool(self._accounts(findings))
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return a table a rung."""
         accounts = self._accounts(findings)
         blocks: list[Block] = [Paragraph(self.reading, Tone.MUTED)]
         for rung in findings.rungs:
@@ -198,7 +195,6 @@ class StatementsSection(_PerTransactionSection):
     )
 
     def of_rung(self, rung: TreatmentFinding, before: Account, after: Account) -> Iterator[Block]:
-        """Yield the statements that added most time."""
         changes = statement_changes(*before, *after)
         has_before = before[1] > 0
 
@@ -246,7 +242,6 @@ class ProcessIoSection(_PerTransactionSection):
     )
 
     def of_rung(self, rung: TreatmentFinding, before: Account, after: Account) -> Iterator[Block]:
-        """Yield a row a kind of process."""
         sides = [
             ({use.kind: use for use in uses}, committed)
             for uses, committed in (before, after)
@@ -297,11 +292,9 @@ class WaitsSection(_PerTransactionSection):
     )
 
     def applies(self, findings: Findings) -> bool:
-        """Waits were sampled on some rung."""
         return findings.has_rungs and super().applies(findings)
 
     def of_rung(self, rung: TreatmentFinding, before: Account, after: Account) -> Iterator[Block]:
-        """Yield a row a wait, the longest first."""
         was, now = (
             {(one.backend_type, one.wait): one.time_s / committed for one in waits}
             for waits, committed in (before, after)

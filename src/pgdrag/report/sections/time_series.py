@@ -47,7 +47,6 @@ class TimeSeriesSection(Section):
     is_folded = False
 
     def applies(self, findings: Findings) -> bool:
-        """There is a line once a trial brought two points of anything."""
         return any(has_recording(rung) for rung in findings.rungs)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:

@@ -46,7 +46,6 @@ class LatencySection(Section):
     is_folded = False
 
     def applies(self, findings: Findings) -> bool:
-        """Something committed somewhere."""
         return any(one.count for rung in findings.rungs for one in rung.latency.values())
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
@@ -161,11 +160,9 @@ class CountsSection(Section):
     order = 70
 
     def applies(self, findings: Findings) -> bool:
-        """A window was measured."""
         return any(rung.counts is not None for rung in findings.rungs)
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return the table, the identity, and the failures by class."""
         rungs = [(one.rung.name, one.counts) for one in findings.rungs if one.counts is not None]
         shown = {
             key: title
