@@ -35,14 +35,14 @@ class Symptom:
 
     Attributes:
         name: "lock-queue".
-        measure: returns numbers, and words for the sentences below; None where there is nothing of it at all.
+        measure: returns numbers, and words for the sentences below; None where there is nothing of it at all. It is
+            ranked by "share", of sessions' time, or by "severity", an estimate of that. A hazard that will stop the
+            server may have more than 1.
         at_least, at_most: the condition: numbers of the reading, and where their thresholds are.
         why: of these thresholds.
         says: the headline; names in braces are of the reading.
         evidence: what stands behind it, and where that comes from.
         step: what to do, or to look at, next.
-        severity: the number by which it is ranked: the share of sessions' time, or an estimate of it. A hazard
-            that will stop the server may have more than 1.
         unless: symptoms that explain this one, which is not named beside them.
     """
 
@@ -53,7 +53,6 @@ class Symptom:
     says: str
     evidence: str
     step: str
-    severity: str = "share"
     at_most: Mapping[str, float] = field(default_factory=dict)
     unless: tuple[str, ...] = ()
 
@@ -143,7 +142,7 @@ def examine(symptom: Symptom, sights: Sights) -> Diagnosis | None:
         symptom.step.format_map(told),
         symptom.why,
         numbers.get("share"),
-        numbers[symptom.severity],
+        numbers["severity"] if "severity" in numbers else numbers["share"],
         numbers,
     )
 

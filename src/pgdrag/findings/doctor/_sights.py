@@ -60,6 +60,10 @@ class SessionTimes:
         """Return how many sessions that many seconds were, on average."""
         return seconds / self.length_s if self.length_s else 0.0
 
+    def lost(self, seconds: float) -> dict[str, float]:
+        """Return both of seconds that something took, as numbers of a symptom."""
+        return {"sessions": self.on_average(seconds), "share": self.share(seconds)}
+
 
 class Sights:
     """What was seen in a window, for those who ask: what is missing raises `NotSeen`."""

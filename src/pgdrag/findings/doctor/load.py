@@ -53,7 +53,6 @@ CONNECTION_LIMIT = Symptom(
     evidence="Peak: {of} On average {active:.1f} sessions were active (pg_stat_activity).",
     step="If few sessions are active, use a connection pooler. Raising max_connections costs memory and makes "
     "snapshots slower.",
-    severity="severity",
 )
 
 
@@ -113,8 +112,7 @@ def _lwlock(sights: Sights) -> Reading | None:
     top = max(waits, key=lambda name: waits[name])
     lost_s = sum(waits.values())
     return {
-        "sessions": sights.time.on_average(lost_s),
-        "share": sights.time.share(lost_s),
+        **sights.time.lost(lost_s),
         "top": top.removeprefix("LWLock:"),
         "top_share": sights.time.share(waits[top]),
     }

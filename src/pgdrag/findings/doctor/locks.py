@@ -33,8 +33,7 @@ def _queue(sights: Sights) -> Reading | None:
         "idle_in_transaction_session_timeout, and lock_timeout for DDL."
     )
     return {
-        "sessions": sights.time.on_average(first.blocked_s),
-        "share": sights.time.share(first.blocked_s),
+        **sights.time.lost(first.blocked_s),
         "who": who,
         "most": counted(first.most_blocked, "session"),
         "locks": ", ".join(first.locks),
@@ -62,7 +61,7 @@ def _hot_rows(sights: Sights) -> Reading | None:
     lost_s = max(sum(waits.values()) - long_s, 0.0)
     if not lost_s:
         return None
-    return {"sessions": sights.time.on_average(lost_s), "share": sights.time.share(lost_s)}
+    return sights.time.lost(lost_s)
 
 
 HOT_ROWS = Symptom(
@@ -105,13 +104,12 @@ DEADLOCKS = Symptom(
     evidence="{per_s} per second (pg_stat_database); deadlock_timeout is {timeout}.",
     step="Find the statements of each deadlock in the server's log, and make all transactions lock rows in the "
     "same order.",
-    severity="severity",
 )
 
 
 def _advisory(sights: Sights) -> Reading | None:
     lost_s = sights.time.seconds("Lock:advisory")
-    return {"sessions": sights.time.on_average(lost_s), "share": sights.time.share(lost_s)}
+    return sights.time.lost(lost_s)
 
 
 ADVISORY_LOCKS = Symptom(
@@ -146,7 +144,6 @@ IDLE_IN_TRANSACTION = Symptom(
     says="a session has been idle in transaction for {idle}",
     evidence="{count:.1f} sessions are idle in transaction on average (pg_stat_activity).",
     step="Find the session with pgdrag horizon show, and set idle_in_transaction_session_timeout.",
-    severity="severity",
     unless=("lock-queue", "held-horizon"),
 )
 
@@ -166,6 +163,5 @@ ROLLBACKS = Symptom(
     evidence="pg_stat_database, all databases.",
     step="Look for errors in the server's log (log_min_messages = error or lower). A driver that ends read-only "
     "transactions with ROLLBACK does no harm.",
-    severity="severity",
     unless=("deadlocks",),
 )

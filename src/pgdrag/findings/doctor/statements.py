@@ -146,7 +146,6 @@ MISSING_STATISTICS = Symptom(
     evidence="{rows:,.0f} rows, never analyzed; {count:.0f} tables in all (pg_stat_user_tables, pg_stats). {statement}",
     step="Run ANALYZE {table}. Then find out why autovacuum did not: autovacuum or track_counts is off, or the "
     "table is new.",
-    severity="severity",
 )
 
 
@@ -175,7 +174,6 @@ TEMP_SPILL = Symptom(
     evidence="{files} files per second (pg_stat_database); {work_mem}. {statement}",
     step="Find the statements with log_temp_files = 0. Raise work_mem for these alone (SET LOCAL), since each node "
     "of each session's plan may use that much.",
-    severity="severity",
 )
 
 

@@ -46,7 +46,6 @@ CHECKPOINT_STORM = Symptom(
     "(pg_stat_checkpointer, pg_stat_wal); {limit}.",
     step="Raise max_wal_size to the WAL of about 15 minutes, if the disk has room, so that checkpoint_timeout "
     "triggers checkpoints.",
-    severity="severity",
 )
 
 
@@ -139,8 +138,7 @@ def _standby(sights: Sights) -> Reading | None:
     lost_s = sights.time.seconds("IPC:SyncRep")
     names = sights.settings.get("synchronous_standby_names")
     return {
-        "sessions": sights.time.on_average(lost_s),
-        "share": sights.time.share(lost_s),
+        **sights.time.lost(lost_s),
         "names": names.words if names else "",
     }
 
@@ -212,7 +210,6 @@ LOG_FLOOD = Symptom(
     says="the server writes {rate} of log, {day} a day",
     evidence="{each} per transaction; {said}.",
     step="Log fewer statements, for example with log_min_duration_statement = 1s or log_transaction_sample_rate.",
-    severity="severity",
 )
 
 
@@ -245,7 +242,6 @@ FULL_DISK = Symptom(
     evidence="File system of the data directory (statvfs).",
     step="See what grows: WAL (SELECT pg_size_pretty(sum(size)) FROM pg_ls_waldir()), replication slots, temporary "
     "files, or the log.",
-    severity="severity",
 )
 
 
@@ -272,7 +268,6 @@ SLOT_WAL = Symptom(
     evidence="{slot} max_wal_size is {limit} (pg_replication_slots).",
     step="Let its consumer catch up, or drop the slot: SELECT pg_drop_replication_slot(…). Set "
     "max_slot_wal_keep_size.",
-    severity="severity",
 )
 
 
@@ -297,5 +292,4 @@ ARCHIVE_FAILING = Symptom(
     evidence="{file} failed last (pg_stat_archiver); pg_wal has {wal}.",
     step="Look for the output of archive_command in the server's log, and run the command by hand as the server's "
     "user.",
-    severity="severity",
 )

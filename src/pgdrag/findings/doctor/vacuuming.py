@@ -38,7 +38,6 @@ HELD_HORIZON = Symptom(
     "held for {held}",
     evidence="{who} {dead:,.0f} dead rows in this database (pg_stat_user_tables).",
     step="Run pgdrag horizon show: it names all holders, and the statement that ends each.",
-    severity="severity",
 )
 
 
@@ -69,7 +68,6 @@ FUTILE_VACUUM = Symptom(
     "{who}",
     step="End whatever holds the horizon (pgdrag horizon show). Until then, vacuum reads the table without being "
     "able to remove these rows.",
-    severity="severity",
 )
 
 
@@ -102,7 +100,6 @@ VACUUM_STORM = Symptom(
     "{naptime}.",
     step="Raise autovacuum_vacuum_threshold or autovacuum_vacuum_scale_factor of {table}, or set "
     "autovacuum_naptime to its default of 1min.",
-    severity="severity",
     unless=("futile-vacuum",),
 )
 
@@ -133,7 +130,6 @@ DEAD_ROWS = Symptom(
     evidence="{dead:,.0f} dead and {live:,.0f} live rows (pg_stat_user_tables); {autovacuum}.",
     step="Run VACUUM (VERBOSE, ANALYZE) {table}. Then find out why autovacuum did not: it is off, slowed down by "
     "its cost limit, or blocked by a lock.",
-    severity="severity",
     unless=("held-horizon", "futile-vacuum"),
 )
 
@@ -159,5 +155,4 @@ WRAPAROUND = Symptom(
     evidence="The oldest unfrozen transaction ID is {age:,.0f} transactions old. {where}",
     step="End whatever holds the horizon (pgdrag horizon show), then run VACUUM (FREEZE, VERBOSE) on the oldest "
     "tables of that database.",
-    severity="severity",
 )
