@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
+from benchmarks.standalone import standalone
 from pgdrag.cli.findings import findings_of
 from pgdrag.cli.place import open_journal
 from pgdrag.errors import UsageError
@@ -25,7 +26,6 @@ from pgdrag.model import RunRecord
 from pgdrag.report.document import Block, Details, Figure, Paragraph, Table
 from pgdrag.report.markdown import markdown_of
 from pgdrag.report.sections import all_sections
-from pgdrag.report.standalone import standalone
 from pgdrag.units import format_bytes, format_duration
 
 PAGES = Path(__file__).parents[1] / "docs/studies"

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from pgdrag.findings.doctor import all_symptoms, diagnose
-from pgdrag.findings.doctor.words import diagnosed, doctor_lines, table_of_symptoms
+from pgdrag.findings.doctor import Symptom, all_symptoms, diagnose
+from pgdrag.findings.doctor.words import diagnosed, doctor_lines
 from pgdrag.model import Observation, Recordings
 from pgdrag.model.live import Blocker, CopyOut, LiveWindow, ServerSetting, TableUse
 from pgdrag.model.recordings import Recording, WaitTime
+from pgdrag.units import format_number
 
 LENGTH_S = 10.0
 # What every server shows: nothing of anything.
@@ -233,4 +234,12 @@ def test_json_has_the_numbers_and_the_reasons_for_thresholds() -> None:
 
 def test_the_documentation_has_every_condition_and_its_reason() -> None:
     page = Path(__file__).parents[2] / "docs" / "how-to" / "doctor.md"
-    assert table_of_symptoms(all_symptoms()) in page.read_text(encoding="utf-8")
+    head = ("| finding | named from | why there |", "|---|---|---|")
+    rows = [f"| `{x}` | {condition(one)} | {one.why} |" for x, one in all_symptoms().items()]
+    assert "\n".join((*head, *sorted(rows))) in page.read_text(encoding="utf-8")
+
+
+def condition(symptom: Symptom) -> str:
+    least = [f"{name} ≥ {format_number(x)}" for name, x in symptom.at_least.items()]
+    most = [f"{name} ≤ {format_number(x)}" for name, x in symptom.at_most.items()]
+    return ", ".join((*least, *most))

@@ -40,7 +40,6 @@ def guilt(found: PlanFlips) -> list[tuple[str, bool, bool]]:
 def test_one_change_of_three_is_guilty() -> None:
     found = flips(lambda some: INDEX if 1 in some else WHOLE, A, B, C)
     assert guilt(found) == [("B", True, True)]
-    assert (found.flips[0].cost_before, found.flips[0].cost_after) == (100.0, 8.0)
     assert found.flips[0].words.startswith("sequential scan of stock → index scan of stock by i")
 
 

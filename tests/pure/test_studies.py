@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from analysis_runs import run_of, rung, setting, three_of
+from benchmarks.standalone import standalone
 from benchmarks.studies import PAGES, PLACE, filled, shown
 from pgdrag.errors import UsageError
 from pgdrag.experiment import shipped_experiments
@@ -18,7 +19,6 @@ from pgdrag.findings.values import Findings
 from pgdrag.report.document import Cell, Details, Paragraph, Table, header
 from pgdrag.report.rows_chart import Row, rows_figure
 from pgdrag.report.sections import all_sections
-from pgdrag.report.standalone import standalone
 
 PAGE = """# By hand
 

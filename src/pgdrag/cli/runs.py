@@ -185,7 +185,6 @@ def _export(
 def _one(name: str, form: str, link: str | None) -> tuple[str, str | bytes]:
     """Return the report of a run, and the name of its file."""
     from pgdrag.cli.findings import alarms_of
-    from pgdrag.cli.found_conf import found_conf
     from pgdrag.cli.place import open_journal
     from pgdrag.report.comment import render_comment
     from pgdrag.report.html import render_html
@@ -204,13 +203,36 @@ def _one(name: str, form: str, link: str | None) -> tuple[str, str | bytes]:
         "markdown": render_markdown,
         "json": render_json,
         "terminal": terminal_text,
-        "conf": found_conf,
+        "conf": _found_conf,
         "junit": render_junit,
         "comment": as_comment,
         "png": render_png,
     }
     findings = _findings(name)
     return findings.run.run_id, renders[form](findings)
+
+
+def _found_conf(findings: Findings) -> str:
+    """Return the configuration that a run recommends as a postgresql.conf, each line with what it brings.
+
+    Raises:
+        UsageError: the run recommends none.
+    """
+    from pgdrag.servers.conf import write_conf
+
+    run = findings.run
+    found = findings.found.configuration() if findings.found is not None else None
+    if found is None:
+        raise UsageError(
+            f"run {run.run_id} has found no configuration",
+            hint='Only "pgdrag search" looks for one, and writes it once it is proved.',
+        )
+    machine = (
+        f"Run {run.run_id}, PostgreSQL {run.server_version}, {run.study.scale_words}, on {run.host.cpu_count} "
+        f"processors ({run.host.cpu_model})."
+    )
+    lines = [*found.header, machine, *(f"Not a setting: {one}" for one in found.others)]
+    return write_conf(found.settings, header="\n".join(lines), comments=found.comments)
 
 
 def _two(first: str, second: str, form: str) -> tuple[str, str]:

@@ -12,7 +12,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from pgdrag.findings.plan_diff import plan_diff
-from pgdrag.findings.plan_nodes import number_of
 from pgdrag.model.recordings import Plan
 
 Subset = frozenset[int]
@@ -86,16 +85,6 @@ class PlanFlip:
     after: Plan
     words: str
     guilty: tuple[GuiltyChange, ...]
-
-    @property
-    def cost_before(self) -> float:
-        """What the planner expects the former plan to cost, in its own unit."""
-        return number_of(self.before, "Total Cost")
-
-    @property
-    def cost_after(self) -> float:
-        """What it expects the new plan to cost."""
-        return number_of(self.after, "Total Cost")
 
 
 @dataclass(frozen=True)

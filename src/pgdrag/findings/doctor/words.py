@@ -6,14 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdrag.english import capital, counted, percent_words
-from pgdrag.findings.doctor import (
-    Diagnoses,
-    Diagnosis,
-    NotSeen,
-    SessionTimes,
-    Sights,
-    Symptom,
-)
+from pgdrag.findings.doctor import Diagnoses, Diagnosis, NotSeen, SessionTimes, Sights
 from pgdrag.findings.doctor.since import Since
 from pgdrag.findings.mechanisms.ledger import COMPONENTS, CPU, component_of
 from pgdrag.model.live import LiveWindow
@@ -133,17 +126,3 @@ def _by_reason(unseen: Mapping[str, str]) -> dict[str, list[str]]:
     for name, reason in unseen.items():
         found.setdefault(reason, []).append(name)
     return found
-
-
-def table_of_symptoms(symptoms: Mapping[str, Symptom]) -> str:
-    """Return the table of the documentation: each symptom with its condition and the reason for it, as Markdown."""
-    rows = [
-        f"| `{name}` | {_condition(one)} | {one.why} |" for name, one in sorted(symptoms.items())
-    ]
-    return "\n".join(("| finding | named from | why there |", "|---|---|---|", *rows))
-
-
-def _condition(symptom: Symptom) -> str:
-    least = [f"{name} ≥ {format_number(x)}" for name, x in symptom.at_least.items()]
-    most = [f"{name} ≤ {format_number(x)}" for name, x in symptom.at_most.items()]
-    return ", ".join((*least, *most))
