@@ -172,12 +172,9 @@ def pgbench_scale(server: Server) -> int:
         UsageError: there are none, or they are empty.
     """
     hint = "Make them with: pgdrag bench -i -s 10 …"
-    branches = rows_of(server, "pgbench_branches")
-    if branches is None:
-        raise UsageError(f"{server.name} has no table pgbench_branches", hint=hint)
-    if not branches:
-        raise UsageError(f"{server.name} has no rows in pgbench_branches", hint=hint)
-    return branches
+    return _size(
+        server, "pgbench_branches", "table pgbench_branches", "rows in pgbench_branches", hint
+    )
 
 
 def vacuum_commands(*, with_accounts: bool = False) -> tuple[LiteralString, ...]:
@@ -202,12 +199,14 @@ def tpcc_warehouses(server: Server) -> int:
         UsageError: there are none.
     """
     hint = "Load them with: pgdrag tpcc load DSN --warehouses N"
-    warehouses = rows_of(server, "warehouse")
-    if warehouses is None:
-        raise UsageError(f"{server.name} has no TPC-C tables", hint=hint)
-    if not warehouses:
-        raise UsageError(f"{server.name} has no warehouses in its TPC-C tables", hint=hint)
-    return warehouses
+    return _size(server, "warehouse", "TPC-C tables", "warehouses in its TPC-C tables", hint)
+
+
+def _size(server: Server, table: str, tables: str, rows: str, hint: str) -> int:
+    found = rows_of(server, table)
+    if not found:
+        raise UsageError(f"{server.name} has no {tables if found is None else rows}", hint=hint)
+    return found
 
 
 def refuse_shared_isolation(server: Server, isolation: str) -> None:

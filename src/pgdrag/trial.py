@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pgdrag.collectors import Collector, Observer, Turns, Window, all_collectors, sampling
-from pgdrag.driver.process import Driver
+from pgdrag.driver.process import Driver, Target
 from pgdrag.driver.progress import TrialLog, throughput
 from pgdrag.errors import (
     DatasetDamaged,
@@ -112,14 +112,15 @@ def run_trial(trial: Trial, bench: Provision, listen: Listener = ignore) -> Resu
             treatment = AppliedTreatment(trial, provided.cluster, here, problems, log)
             try:
                 cluster = provided.cluster
+                driver = bench.driver
                 with (
                     treatment.in_force(),
-                    _driving(trial, workload, bench, cluster, listen) as load,
+                    driving(trial, workload, driver, target_for(workload, cluster), listen) as load,
                 ):
                     with log.phase("warm up", trial.load.warm_up_s):
                         load.warm_up()
                     treatment.refuse_crash()
-                    collecting = Collecting(trial, workload, bench.driver)
+                    collecting = Collecting(trial, workload, driver)
                     with collecting.on(cluster, log):
                         with log.phase("measure", trial.load.measure_s):
                             treatment.window_began(collecting.started_unix_s)
@@ -167,13 +168,13 @@ def _doubts(workload: Workload, check: tuple[str, ...] | None) -> tuple[str, ...
     return check
 
 
-def _driving(
-    trial: Trial, workload: Workload, bench: Provision, cluster: Cluster, listen: Listener
+def driving(
+    trial: Trial, workload: Workload, driver: Driver, target: Target, listen: Listener
 ) -> AbstractContextManager[Driving]:
     """Start the load; its sessions and its stream of transactions last through the window."""
     return workload.driving(
-        bench.driver,
-        target_for(workload, cluster),
+        driver,
+        target,
         trial.load,
         seed=trial.seed,
         listen=throughput(listen),

@@ -1,16 +1,13 @@
-"""How does a workload get a database of its own on a server that exists? It is made, loaded, and dropped in the end."""
+"""How does a workload get a database of its own on a server that exists? It is made, and dropped in the end."""
 
 from __future__ import annotations
 
-import os
 import secrets
 
 import psycopg
 from psycopg import sql
 
 from pgdrag.driver.connection_string import Server
-from pgdrag.driver.contract import Line, ProgressLine
-from pgdrag.driver.process import Driver
 from pgdrag.errors import ServerError
 from pgdrag.existing.standing import Standing
 from pgdrag.host.error_words import words_of
@@ -18,9 +15,6 @@ from pgdrag.host.interrupts import uninterrupted
 from pgdrag.host.logins import Login, keep_login
 from pgdrag.host.undo import NotedChange, RestoreResult, UndoJournal
 from pgdrag.host.undo.created_database import CreatedDatabase
-from pgdrag.model.events import Listener, PhaseStarted, Progress
-from pgdrag.servers.datasets import DATASET_SEED, LOAD_TIMEOUT_S
-from pgdrag.workloads import Loading, Workload
 
 
 class OwnDatabase:
@@ -66,27 +60,6 @@ class OwnDatabase:
                     hint="Grant the role CREATEDB, or name a database that has the dataset.",
                 ) from None
         return cls(noted, server.in_database(name))
-
-    def load(self, workload: Workload, driver: Driver, listen: Listener) -> None:
-        """Fill it with a workload's dataset.
-
-        Raises:
-            DriverError: that could not be done.
-        """
-        phase = ""
-
-        def note(line: Line) -> None:
-            nonlocal phase
-            if isinstance(line, ProgressLine):
-                if line.phase != phase:
-                    phase = line.phase
-                    listen(PhaseStarted(f"load {workload.name}: {phase.replace('_', ' ')}"))
-                listen(Progress(line.done, line.total, "rows" if phase == "populate" else "steps"))
-
-        parallelism = min(8, os.cpu_count() or 1)
-        workload.populate(
-            Loading(driver, self.server.target, DATASET_SEED, parallelism, LOAD_TIMEOUT_S, note)
-        )
 
     def drop(self) -> RestoreResult:
         """Drop it; a failure is returned, and stays in the undo journal."""

@@ -56,6 +56,7 @@ from pgdrag.model.events import Listener, PhaseStarted
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.servers.catalog import load_settings_catalog
 from pgdrag.servers.conf import fold
+from pgdrag.servers.datasets import populate
 from pgdrag.servers.scratch import Scratch
 from pgdrag.workloads import Workload
 
@@ -248,7 +249,7 @@ class ExistingTrialRunner:
         if self.place.has_own_database and self._own is None:
             listen(PhaseStarted("make a database"))
             self._own = OwnDatabase.make(self.standing, self.permission.restart_command)
-            self._own.load(workload, self.driver, listen)
+            populate(workload, self._own.server.target, self.driver, listen)
         self._upkeep = upkeep_of(self.server, workload)
         if changes and self._settings is None:
             self._settings = self._altered(changes)

@@ -15,7 +15,7 @@ import psycopg
 
 from pgdrag.collectors import Observer
 from pgdrag.driver.connection_string import Server
-from pgdrag.driver.progress import TrialLog, throughput
+from pgdrag.driver.progress import TrialLog
 from pgdrag.errors import DriverError, PgdragError, ServerDidNotStart, ServerLost, SettingError
 from pgdrag.existing.refusals import refusal, refusals_told
 from pgdrag.factors import Phase, is_of
@@ -24,7 +24,7 @@ from pgdrag.host.clock import CLOCK
 from pgdrag.live.server import ExistingServer
 from pgdrag.model import Applied, Measurement, Outcome, Recordings, Result, Trial
 from pgdrag.model.events import Listener
-from pgdrag.trial import Collecting, Evidence, ending, error_words
+from pgdrag.trial import Collecting, Evidence, driving, ending, error_words
 
 if TYPE_CHECKING:
     from pgdrag.existing.runner import ExistingTrialRunner
@@ -57,13 +57,7 @@ def run_trial_there(
         applied += bench.apply([x for x in levels if is_of(Phase.SETTINGS, x.kind)], log)
         bench.keep_up(log)
         life = _life(bench.server)
-        with workload.driving(
-            bench.driver,
-            bench.server.target,
-            trial.load,
-            seed=trial.seed,
-            listen=throughput(listen),
-        ) as load:
+        with driving(trial, workload, bench.driver, bench.server.target, listen) as load:
             with log.phase("warm up", trial.load.warm_up_s):
                 load.warm_up()
             collecting = Collecting(trial, workload, bench.driver)

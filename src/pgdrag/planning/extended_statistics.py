@@ -99,24 +99,21 @@ def distinct_bytes(text: str, here: Mapping[int, int]) -> bytes:
         ValueError, LookupError, AttributeError, TypeError, struct.error: it is written in another way, or of a column
             that is not here.
     """
-    items = json.loads(text)
-    packed = [
-        struct.pack(f"=di{len(columns)}h", count, len(columns), *columns)
-        for key, count in items.items()
-        for columns in [_columns(key, here)]
-    ]
-    return _HEAD.pack(_DISTINCT_MAGIC, _BASIC, len(packed)) + b"".join(packed)
+    return _packed(text, here, "di", _DISTINCT_MAGIC)
 
 
 def dependencies_bytes(text: str, here: Mapping[int, int]) -> bytes:
     """Return the bytes of a pg_dependencies, which the server writes as {"1 => 2": 1.000000}; see `distinct_bytes`."""
-    items = json.loads(text)
+    return _packed(text, here, "dh", _DEPENDENCIES_MAGIC)
+
+
+def _packed(text: str, here: Mapping[int, int], layout: str, magic: int) -> bytes:
     packed = [
-        struct.pack(f"=dh{len(columns)}h", degree, len(columns), *columns)
-        for key, degree in items.items()
+        struct.pack(f"={layout}{len(columns)}h", number, len(columns), *columns)
+        for key, number in json.loads(text).items()
         for columns in [_columns(key, here)]
     ]
-    return _HEAD.pack(_DEPENDENCIES_MAGIC, _BASIC, len(packed)) + b"".join(packed)
+    return _HEAD.pack(magic, _BASIC, len(packed)) + b"".join(packed)
 
 
 def _columns(key: str, here: Mapping[int, int]) -> list[int]:

@@ -134,7 +134,12 @@ def require_room(workload: Workload, scratch: Scratch) -> None:
     scratch.require_free(needed, f"load the dataset of {workload.name}")
 
 
-def _load(workload: Workload, cluster: Cluster, driver: Driver, listen: Listener) -> None:
+def populate(workload: Workload, target: Target, driver: Driver, listen: Listener) -> None:
+    """Fill an empty database with a workload's dataset.
+
+    Raises:
+        DriverError: that could not be done.
+    """
     phase = ""
 
     def note(line: Line) -> None:
@@ -146,18 +151,13 @@ def _load(workload: Workload, cluster: Cluster, driver: Driver, listen: Listener
             unit = "rows" if phase == "populate" else "steps"
             listen(Progress(line.done, line.total, unit))
 
+    parallelism = min(8, os.cpu_count() or 1)
+    workload.populate(Loading(driver, target, DATASET_SEED, parallelism, LOAD_TIMEOUT_S, note))
+
+
+def _load(workload: Workload, cluster: Cluster, driver: Driver, listen: Listener) -> None:
     try:
-        parallelism = min(8, os.cpu_count() or 1)
-        workload.populate(
-            Loading(
-                driver,
-                target_for(workload, cluster),
-                DATASET_SEED,
-                parallelism,
-                LOAD_TIMEOUT_S,
-                note,
-            )
-        )
+        populate(workload, target_for(workload, cluster), driver, listen)
     except DriverError as error:
         # Not by the SQLSTATE: 53100 also stands for shared memory that is used up.
         if is_full_disk(f"{error.message}\n{cluster.log_tail()}"):
