@@ -7,7 +7,7 @@ whose effect on throughput stays open can still be known by what it moves, and w
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -88,14 +88,14 @@ class _Amounts:
         is_bound: all are under the resolution.
     """
 
-    trials: tuple[Quantity, ...]
+    trials: Sequence[Quantity]
     mean: float
     squares: float
     counting_variance: float
     is_bound: bool
 
     @classmethod
-    def of(cls, trials: tuple[Quantity, ...]) -> _Amounts:
+    def of(cls, trials: Sequence[Quantity]) -> _Amounts:
         mean = math.fsum(x.log for x in trials) / len(trials)
         return cls(
             trials,
@@ -119,7 +119,8 @@ class Quantities:
         self, trials: Mapping[Changes, Iterable[Mapping[str, Quantity]]] | None = None
     ) -> None:
         self._most = 0.0
-        self._seen: dict[str, dict[Changes, _Amounts]] = {}
+        self._seen: dict[str, dict[Changes, list[Quantity]]] = {}
+        self._amounts: dict[tuple[str, Changes], _Amounts] = {}
         self._noise: dict[str, NoiseOfSides[Noise] | None] = {}
         self._effects: dict[tuple[str, Comparison], Effect | None] = {}
         for changes, measured in (trials or {}).items():
@@ -132,9 +133,8 @@ class Quantities:
         self._noise.clear()
         self._effects.clear()
         for name, one in trial.items():
-            sets = self._seen.setdefault(name, {})
-            before = sets[changes].trials if changes in sets else ()
-            sets[changes] = _Amounts.of((*before, one))
+            self._seen.setdefault(name, {}).setdefault(changes, []).append(one)
+            self._amounts.pop((name, changes), None)
 
     def fingerprint(self, whole: Comparison) -> tuple[Move, ...]:
         """Return what the whole moves, the surest first."""
@@ -171,6 +171,11 @@ class Quantities:
             and self._is_shown_by_most(at[1], tests[at], more.center)
         }
 
+    def _of(self, name: str, changes: Changes) -> _Amounts:
+        if (name, changes) not in self._amounts:
+            self._amounts[name, changes] = _Amounts.of(self._seen[name][changes])
+        return self._amounts[name, changes]
+
     def _effect(self, name: str, pair: Comparison) -> Effect | None:
         if (name, pair) not in self._effects:
             self._effects[name, pair] = self._new_effect(name, pair)
@@ -179,11 +184,12 @@ class Quantities:
     def _new_effect(self, name: str, pair: Comparison) -> Effect | None:
         seen = self._seen[name]
         if name not in self._noise:
-            self._noise[name] = NoiseOfSides.of(seen, self._most, _noise_of)
+            amounts = {changes: self._of(name, changes) for changes in seen}
+            self._noise[name] = NoiseOfSides.of(amounts, self._most, _noise_of)
         noise = self._noise[name]
         if noise is None or not seen.keys() >= {*pair}:
             return None
-        before, after = (seen[side] for side in pair)
+        before, after = (self._of(name, side) for side in pair)
         # The resolution of an event is one event, which is more of a transaction where there are fewer of these: what
         # did not happen at all is no more than what happened elsewhere.
         if max(before, after, key=lambda x: x.mean).is_bound:
@@ -200,7 +206,7 @@ class Quantities:
 
     def _is_shown_by_most(self, name: str, pair: Comparison, more: float) -> bool:
         """Tell whether most trials of both sets show it: where one was disturbed, only that one does."""
-        before, after = (self._seen[name][side] for side in pair)
+        before, after = (self._of(name, side) for side in pair)
 
         def show(these: _Amounts, others: _Amounts, sign: int) -> bool:
             apart = [sign * (one.log - others.mean) / more for one in these.trials]
