@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis.strategies import floats, integers, lists
+from hypothesis.strategies import floats, integers, lists, sets
 
 from analysis_runs import run_of, rung, setting, three_of
 from in_process import pgdrag
+from pgdrag.findings import find
+from pgdrag.findings.compared import compared
 from pgdrag.findings.history import History, history
+from pgdrag.journal import Journal
 from pgdrag.model import RunRecord
-from pgdrag.report.history_page import history_blocks, render_history_html
+from pgdrag.report.history_page import _grouped, history_blocks, render_history_html
 from pgdrag.report.json import json_of
 from pgdrag.report.markdown import markdown_of
 from pgdrag.stats.change_points import change_points, least_values
@@ -122,6 +126,47 @@ def test_a_history_reads_in_every_medium() -> None:
     assert "run-7" in render_history_html(found)
     document = json.loads(json_of(found), parse_constant=pytest.fail)
     assert document["treatments"][1]["changes"][0]["after"] == "run-7"
+
+
+def test_of_many_runs_the_older_ones_share_rows_but_not_around_a_change() -> None:
+    found = history(runs([n + at % 7 for at, n in enumerate([6000] * 60 + [4000] * 90)]))
+    page = markdown_of(history_blocks(found))
+    terminal = markdown_of(history_blocks(found, has_details=False))
+    for text, most in ((page, 40), (terminal, 20)):
+        picture = text[text.rindex("```text\n") :]
+        rows = re.findall(r"^(1970-\S+) .*●.*", picture, re.MULTILINE)
+        assert most - 2 <= len(rows) <= most + 1
+        assert rows[-1] == "1970-05-30"
+        assert re.search(r"^1970-03-02 .* 66\.7/s ← 1\.\d+× slower", picture, re.MULTILINE)
+        assert "Of the older runs up to " in picture
+
+
+@given(integers(0, 300), sets(integers(1, 299), max_size=3), integers(2, 40))
+def test_each_run_is_in_one_row_of_a_history(count: int, at: set[int], most: int) -> None:
+    ids = [str(x) for x in range(count)]
+    changes = {str(x) for x in at if x < count}
+    rows = [*_grouped(ids, changes, most)]
+    assert [x for row in rows for x in row] == ids
+    assert all(rows)
+    assert len(rows) <= most + len(changes)
+    assert changes <= {row[0] for row in rows}
+
+
+def test_only_a_design_that_knows_better_than_its_trials_is_asked(
+    old_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Throughput in an ablation is that of its trials; what separates its ends is not."""
+    journal = Journal(old_home / "journal.sqlite")
+    run = journal.run(journal.find("ablate"))
+    treatments = compared(run, find.design_finding(run)).all
+    (of_trials,) = history([run]).runs
+    assert of_trials.values == {x.name: x.tps for x in treatments}
+    asked = []
+    monkeypatch.setattr("pgdrag.findings.history.design_finding", lambda run: asked.append(run))
+    history([run])
+    assert asked == []
+    history([run], quantity="slowdown")
+    assert asked == [run]
 
 
 def test_what_committed_nothing_has_no_place_in_a_history() -> None:

@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import get_args, get_type_hints
 
 from pgdrag.findings import levels
 from pgdrag.findings.analysis import run_analyses, treatment_analyses
@@ -68,6 +69,16 @@ def design_finding(run: RunRecord) -> DesignFinding | None:
     """Return what only the run's design can say of its results; None without an analysis of its own."""
     design, _ = _replay(run)
     return None if design is None else design.find(run)
+
+
+def finding_class(design: str) -> type[DesignFinding]:
+    """Return what the analysis of a design finds; of one that says no more than its rungs, what all of them share."""
+    kind = all_designs().get(design, Design)
+    hint = get_type_hints(kind.find)["return"]
+    # Of a design whose treatments may say it all, `find` returns a finding or None.
+    kinds: list[type[DesignFinding]] = [x for x in get_args(hint) or [hint] if x is not type(None)]
+    (found,) = kinds
+    return found
 
 
 def trials_left(run: RunRecord) -> Forecast:

@@ -9,8 +9,8 @@ from typing import Literal
 
 from pgdrag.english import listed
 from pgdrag.findings.compared import compared
-from pgdrag.findings.find import design_finding
-from pgdrag.findings.values import Interval
+from pgdrag.findings.find import design_finding, finding_class
+from pgdrag.findings.values import DesignFinding, Interval
 from pgdrag.findings.wording import inverse
 from pgdrag.model import RunRecord, Study
 from pgdrag.stats.change_points import FALSE_ALARMS, change_points, least_values
@@ -166,7 +166,10 @@ def _why_not(run: RunRecord, study: Study, names: Sequence[str]) -> str:
 
 
 def _past(run: RunRecord, quantity: Quantity, names: Sequence[str]) -> PastRun:
-    treatments = compared(run, design_finding(run))
+    # What the design knows better than the trials alone takes longer to find than all else.
+    asked = DesignFinding.rate if quantity == "throughput" else DesignFinding.comparison
+    knows = getattr(finding_class(run.study.design), asked.__name__) is not asked
+    treatments = compared(run, design_finding(run) if knows else None)
     values = {}
     for one in treatments.all:
         value = one.tps

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from statistics import geometric_mean
 
 import pgdrag
@@ -18,7 +20,7 @@ from pgdrag.report.html import PageHead, PagePart, render_page
 from pgdrag.report.rows_chart import Row, rows_figure
 from pgdrag.units import format_number, format_rate, format_ratio
 
-_MOST_IN_PICTURE = 40
+_MOST_ROWS, _MOST_LINES = 40, 20  # of a picture: on a page, and in a terminal
 _MOST_DIFFERENCES = 6
 
 
@@ -30,7 +32,7 @@ def history_blocks(found: History, *, has_details: bool = True) -> Iterator[Bloc
     """
     yield Paragraph(_answer(found), is_lead=True)
     for one in found.treatments:
-        yield from _of_treatment(found, one)
+        yield from _of_treatment(found, one, _MOST_ROWS if has_details else _MOST_LINES)
     if found.left_out:
         reasons: dict[str, list[str]] = {}
         for left in found.left_out:
@@ -71,7 +73,7 @@ def _answer(found: History) -> str:
     return f"{counted(len(changes), 'change')} in {runs}: {listed_some(words, 3)}."
 
 
-def _of_treatment(found: History, one: TreatmentHistory) -> Iterator[Block]:
+def _of_treatment(found: History, one: TreatmentHistory, most: int) -> Iterator[Block]:
     name, dates = one.treatment, _dates(found)
     yield Heading(name, counted(len(one.runs), "run"))
     if len(one.runs) < one.runs_needed:
@@ -89,7 +91,7 @@ def _of_treatment(found: History, one: TreatmentHistory) -> Iterator[Block]:
         }
         yield table_of(f"Changes of {name}", one.changes, columns)
     if len(one.runs) > 1:
-        yield _picture(found, one)
+        yield _picture(found, one, most)
 
 
 def _differences_words(change: LevelChange) -> str:
@@ -97,32 +99,49 @@ def _differences_words(change: LevelChange) -> str:
     return listed_some(words, _MOST_DIFFERENCES) if words else "nothing that a run records"
 
 
-def _picture(found: History, one: TreatmentHistory) -> Block:
-    """Draw each run against the mean of those up to the first change; of many runs the newest."""
+def _picture(found: History, one: TreatmentHistory, most: int) -> Block:
+    """Draw each run against the mean of those up to the first change; of many runs the older ones together."""
     values = {run.run_id: run.values[one.treatment] for run in found.runs if run.run_id in one.runs}
     first = one.changes[0].after if one.changes else ""
     level = one.runs[: one.runs.index(first)] if first else one.runs
     mean = geometric_mean([values[x].center for x in level])
     changed = {change.after: change for change in one.changes}
-    rows = []
-    for run_id in one.runs[-_MOST_IN_PICTURE:]:
-        slowdown = _relative(values[run_id], mean, is_rate=found.quantity == "throughput")
-        change = changed.get(run_id)
-        words = _value_words(found, values[run_id])
-        if change is not None:
+    dates = _dates(found)
+    rows, together = [], 1
+    for ids in _grouped(one.runs, changed.keys(), most):
+        value = values[ids[0]]
+        if len(ids) > 1:
+            centers = [values[x].center for x in ids]
+            mid, together = geometric_mean(centers), max(together, len(ids))
+            value = replace(value, low=min(centers), center=mid, high=max(centers))
+        words = _value_words(found, value)
+        if (change := changed.get(ids[0])) is not None:
             words = f"{words} ← {slowdown_words(change.slowdown).partition(' (')[0]}"
-        rows.append(Row(_dates(found)[run_id], words=words, found=slowdown))
-    of_many = (
-        f" The newest {len(rows)} of {len(one.runs)} runs." if len(rows) < len(one.runs) else ""
-    )
+        slowdown = _relative(value, mean, is_rate=found.quantity == "throughput")
+        rows.append(Row(dates[ids[0]], words=words, found=slowdown))
     level_words = "up to the first change" if first else "of all runs"
     caption = (
         f"Each run of {one.treatment} with its interval, as a slowdown against the mean {level_words}. Logarithmic "
-        f"scale; further right is slower.{of_many}"
+        "scale; further right is slower."
     )
+    if together > 1:
+        caption += (
+            f" Of the older runs up to {together} are in one row, with the date of the first: their mean, and the "
+            "slowest and fastest of them."
+        )
     title = f"{one.treatment} over time"
     at = [x.treatment for x in found.treatments].index(one.treatment)
     return rows_figure(rows, title, caption, caption, name=f"history-{at}")
+
+
+def _grouped(runs: Sequence[str], changes: Collection[str], most: int) -> Iterator[Sequence[str]]:
+    """Yield the runs of each row: the newest one by one, older ones together, but not those around a change."""
+    older = runs[: max(len(runs) - most // 2, 0)] if len(runs) > most else ()
+    size = math.ceil(len(older) / (most - most // 2)) or 1
+    starts = [at for at, run in enumerate(older) if run in changes]
+    for begin, end in pairwise([0, *starts, len(older)]):
+        yield from (older[at : min(at + size, end)] for at in range(begin, end, size))
+    yield from ((run,) for run in runs[len(older) :])
 
 
 def _relative(value: Interval, mean: float, *, is_rate: bool) -> Interval:

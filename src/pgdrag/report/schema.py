@@ -11,14 +11,15 @@ from dataclasses import fields, make_dataclass
 from functools import reduce
 from inspect import getdoc
 from operator import or_
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
 from pgdrag.findings.analysis import run_analyses, treatment_analyses
-from pgdrag.findings.values import DesignFinding, Findings, Interval, TreatmentFinding
+from pgdrag.findings.find import finding_class
+from pgdrag.findings.values import Findings, Interval, TreatmentFinding
 from pgdrag.model import RunRecord, Study
 from pgdrag.model.design import Design, all_designs
 from pgdrag.model.recordings import SHIPPED, Recordings
@@ -81,15 +82,6 @@ def extended(kind: type, more: Mapping[str, Any]) -> type:
     """Return a dataclass that has some keys more than another one, and its descriptions."""
     names = [field.name for field in fields(kind)]
     return _record(kind, {**more, **_types(kind, names)})
-
-
-def finding_class(design: str) -> type[DesignFinding]:
-    """Return what the analysis of a design finds."""
-    hint = get_type_hints(all_designs()[design].find)["return"]
-    # Of a design whose treatments may say it all, `find` returns a finding or None.
-    kinds: list[type[DesignFinding]] = [x for x in get_args(hint) or [hint] if x is not type(None)]
-    (found,) = kinds
-    return found
 
 
 def _rung(analysed: Mapping[str, Any]) -> type:
