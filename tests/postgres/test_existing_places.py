@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands import dsn
+from commands import dsn, heard, outcome, start
 from existing import digest, give_settings, started_alone, stopped_alone
 from poolers import pgbouncer
 
 from in_process import pgdrag
 from pgdrag.driver.connection_string import reach
+from pgdrag.driver.progress import TrialLog
+from pgdrag.errors import ServerError
+from pgdrag.existing.permission import Permission
+from pgdrag.existing.runner import ExistingTrialRunner
 from pgdrag.horizon.holders import HoldPlace
 from pgdrag.horizon.holders.standby import make_standby
+from pgdrag.host.process_alive import wait_until
 from pgdrag.live.window import observe_window
+from pgdrag.model.events import ignore
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.servers.catalog import load_settings_catalog
 from pgdrag.servers.cluster import Cluster
@@ -40,6 +49,14 @@ def script(tmp_path: Path) -> Path:
     """A load that needs no tables."""
     file = tmp_path / "look.sql"
     file.write_text("SELECT count(*) FROM pg_class;\n")
+    return file
+
+
+@pytest.fixture
+def patient(tmp_path: Path) -> Path:
+    """A load that leaves the processors to the tests beside."""
+    file = tmp_path / "patient.sql"
+    file.write_text("SELECT 1;\n\\sleep 10 ms\n")
     return file
 
 
@@ -160,4 +177,55 @@ def test_comments_that_alter_system_would_remove_are_a_reason_to_leave_the_file_
     status, _, err = compared(cluster, "autovacuum_naptime=5s", script)
     assert status == 2
     assert "would remove comments" in err
+    assert digest(cluster) == before
+
+
+def trials_on(cluster: Cluster) -> ExistingTrialRunner:
+    scratch = Scratch.open(Path(os.environ["PGDRAG_SCRATCH"]))
+    return ExistingTrialRunner.open(reach(dsn(cluster)), scratch, Permission())
+
+
+def test_a_lost_server_is_waited_for_in_words_and_for_good_it_ends_the_run(alone, monkeypatch):
+    cluster, _ = alone
+    bench, said = trials_on(cluster), []
+    monkeypatch.setattr("pgdrag.existing.runner.COMES_BACK_S", 1.0)
+    bench.begin(TrialLog(said.append))
+    assert said == []
+    stopped_alone(cluster)
+    with pytest.raises(ServerError, match="waited 1 s for it: could not connect") as lost:
+        bench.begin(TrialLog(said.append))
+    assert "pgdrag resume" in str(lost.value.hint)
+    (phase,) = said
+    assert phase.expected_s == 1.0
+    assert (
+        "Waiting up to 1 s for it; Ctrl-C ends the run and keeps its trials." in phase.explanation
+    )
+
+
+def test_a_run_goes_on_with_a_server_that_comes_back(alone):
+    cluster, _ = alone
+    bench, log = trials_on(cluster), TrialLog(ignore)
+    stopped_alone(cluster)
+    starting = threading.Timer(0.3, started_alone, [cluster])
+    starting.start()
+    bench.begin(log)
+    assert log.phases_s["wait for the server"] > 0
+    starting.join()
+    bench.close()
+
+
+def test_ctrl_c_ends_the_wait_for_a_lost_server_and_its_file_is_as_before(alone, patient):
+    cluster, _ = alone
+    before = digest(cluster)
+    words = ("compare", "default", "work_mem=8MB", "--dsn", dsn(cluster), "-f", patient, *LOAD)
+    process = start(*words, *ALLOWED)
+    heard(process, "Run compare")
+    assert wait_until(lambda: digest(cluster) != before, 60)
+    stopped_alone(cluster)
+    heard(process, "Waiting up to 2 min for it; Ctrl-C ends the run")
+    process.send_signal(signal.SIGINT)
+    status, _, err = outcome(process)
+    assert status == 130
+    assert "to undo what was changed there; Ctrl-C acts after that." in err
+    assert "were restored in postgresql.auto.conf, but the server does not run" in err
     assert digest(cluster) == before

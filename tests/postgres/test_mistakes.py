@@ -414,3 +414,31 @@ def _anywhere(text: str, desk: Path, embedded: Binaries) -> str:
     text = re.sub(r"demo-\d{8}-\d{4}", "demo-20260101-1200", text)
     text = re.sub(r"/var/tmp/pgdrag-test-[^/]*/session", "/scratch", text)
     return re.sub(r"\(process \d+\)|user \d+", lambda x: re.sub(r"\d+", "1000", x[0]), text)
+
+
+LONG = """
+    pgdrag compare default {}
+    pgdrag compare default work_mem={}
+    pgdrag run {}
+    pgdrag check {}
+    pgdrag doctor {}
+    pgdrag conf lint {}
+    pgdrag observe --out {} shop
+    pgdrag report last --output {}
+    pgdrag compare old.conf new.conf --postgres {}
+    pgdrag compare old.conf new.conf -f {}
+    pgdrag search --maximize --settings {}
+    pgdrag bench --generators {} shop
+"""
+
+
+def test_what_is_longer_than_the_name_of_a_file_is_refused_in_words(
+    desk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = ",".join(f"no_setting_{x}=1" for x in range(30))
+    for line in [*LONG.strip().splitlines(), f"pgdrag compare default {pairs}"]:
+        monkeypatch.setattr(sys, "argv", line.format("x" * 300).split())
+        status = status_of(run_command)
+        out, err = capsys.readouterr()
+        assert (status, out) == (2, ""), line
+        assert err.startswith("error: "), line

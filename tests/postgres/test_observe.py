@@ -374,13 +374,18 @@ def test_the_commands_observe_show_and_go_on(server: Cluster, tmp_path: Path) ->
 
 
 def test_what_people_get_wrong_is_said(tmp_path: Path) -> None:
-    place = "host=/nonexistent dbname=x"
+    place, notes = "host=/nonexistent dbname=x", tmp_path / "notes.txt"
+    notes.write_text("Dear all")
     for arguments, words in (
         (("observe", place, "--every", "0.1s"), '--every "0.1s" is out of range'),
         (("observe", place, "--every", "10s", "--for", "5s"), "is longer than --for"),
         (("observe", place, "--size", "10kB"), "--size 10kB is too small"),
         (("observe", place, "--out", str(tmp_path)), "which is a directory"),
         (("observe", place, "--out", str(tmp_path / "x.obs")), "could not connect"),
+        (("observe", place, "--out", str(notes)), "this file exists already"),
+        (("observe", place, "--out", str(notes), "--append"), "this is not a file of observations"),
+        (("observe", str(notes)), "is a file, not a server"),
+        (("doctor", str(tmp_path)), "is a directory"),
         (("observations", str(tmp_path / "none.obs")), "there is no such file"),
         (("observations", str(tmp_path)), "this is not a file"),
     ):

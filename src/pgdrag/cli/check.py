@@ -10,6 +10,7 @@ import typer
 from pgdrag.cli.options import AllowChange, Json, Postgres
 from pgdrag.cli.plain_output import print_json
 from pgdrag.errors import UsageError
+from pgdrag.paths import is_file
 
 if TYPE_CHECKING:
     from pgdrag.experiment.preflight import Checked, CheckedLevel, CheckedProblem, CheckedSkip
@@ -56,7 +57,7 @@ def check(
             "no experiment was named", hint='Name a file, or an experiment of "pgdrag list".'
         )
     path = Path(experiment)
-    is_settings = path.is_file() and path.suffix != ".toml"
+    is_settings = is_file(path) and path.suffix != ".toml"
     if is_settings and scale:
         raise UsageError(f'"{experiment}" has no scales', hint="Omit --scale.")
     loaded = None if is_settings else load_experiment(experiment)

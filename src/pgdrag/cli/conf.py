@@ -10,6 +10,7 @@ import typer
 
 from pgdrag.cli.options import Json, Postgres, command_group
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
+from pgdrag.paths import is_file
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -185,13 +186,13 @@ def lines_of(conf: str, here: Here) -> tuple[ConfLine, ...]:
     from pgdrag.host.allowance import allowance
 
     path = Path(conf)
-    if not path.is_file() and "=" not in conf:
+    if not is_file(path) and "=" not in conf:
         raise UsageError(
             f'there is no file "{conf}"', hint='Name a file of settings, or write "work_mem=64MB".'
         )
     configuration = (
         read_configuration(path)
-        if path.is_file()
+        if is_file(path)
         else read_source(Source(Path("-"), _as_lines(conf)))
     )
     return conf_lines(configuration, here.settings, allowance(), here.newest_settings)
@@ -205,7 +206,7 @@ def _as_lines(pairs: str) -> str:
 
 def place_of(one: ConfLine, conf: str) -> str:
     """Return where a line stands, to print before it; "" of pairs."""
-    if not Path(conf).is_file():
+    if not is_file(conf):
         return ""
     return f"{one.line}: " if one.file == conf else f"{Path(one.file).name}:{one.line}: "
 
@@ -218,7 +219,7 @@ def _side(text: str, runner: Provision) -> Side:
     from pgdrag.factors.programs import programs_of
 
     path = Path(text)
-    if path.is_file() and path.suffix != ".toml":
+    if is_file(path) and path.suffix != ".toml":
         given = read_configuration(path).given
         return Side(path.name, {one.name: one.value for one in given}, runner.here.settings)
     arm = read_arm(text, runner.here.settings)

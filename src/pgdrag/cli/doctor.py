@@ -9,6 +9,7 @@ import typer
 
 from pgdrag.cli.options import Json, duration_of
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
+from pgdrag.paths import is_directory
 
 if TYPE_CHECKING:
     from pgdrag.driver.connection_string import Server
@@ -89,6 +90,7 @@ def doctor(
     if subject is not None and is_configuration(subject):
         _refuse_for_configuration(context)
         return doctor_conf(subject, postgres=postgres, json=json)
+    _refuse_directory(subject)
     for_s = duration_of(for_, "--for", least_s=LEAST_S, most_s=LONGEST_S)
     # Before the look, so that a file that cannot be read costs no wait.
     kept = None if since is None else read_stretch(since)
@@ -135,6 +137,15 @@ def _refuse_for_configuration(context: typer.Context) -> None:
         source = context.get_parameter_source(parameter)
         if source is not None and source.name == "COMMANDLINE":
             raise UsageError(f"{option} requires a server")
+
+
+def _refuse_directory(subject: str | None) -> None:
+    """Refuse a directory: files of this argument are configurations, and it was meant to be one."""
+    if subject is not None and is_directory(subject):
+        raise UsageError(
+            f'"{subject}" is a directory',
+            hint=f'Name a configuration in it; a database of that name is "dbname={subject}".',
+        )
 
 
 def _refuse_other_server(kept: Stretch, server: Server) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pgdrag.cli.conf import lines_of, place_of
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK
+from pgdrag.paths import is_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +23,7 @@ def is_configuration(text: str) -> bool:
     from pgdrag.experiment.arms import PAIR
 
     path = Path(text)
-    if path.is_file() or (path.suffix == ".conf" and "=" not in text):
+    if is_file(path) or (path.suffix == ".conf" and "=" not in text):
         return True
     first = PAIR.split(text)[-1] if PAIR.match(text) else ""
     keywords = {one.keyword.decode() for one in pq.Conninfo.get_defaults()}

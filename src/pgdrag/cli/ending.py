@@ -5,6 +5,7 @@ A script must be able to tell the answers of pgdrag (0, 1 and 3) from each way i
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -16,7 +17,7 @@ import typer
 
 import pgdrag
 from pgdrag.cli.plain_output import lost_output, prepare_output
-from pgdrag.english import without_controls
+from pgdrag.english import cut, without_controls
 from pgdrag.errors import (
     EXIT_BROKEN_PIPE,
     EXIT_DONE,
@@ -25,6 +26,7 @@ from pgdrag.errors import (
     EXIT_MISUSE,
     PgdragError,
     StorageError,
+    UsageError,
 )
 from pgdrag.host.interrupts import INTERRUPTS
 from pgdrag.passwords import without_passwords
@@ -75,6 +77,10 @@ def status_of(command: Callable[[], object]) -> int:
         sys.stderr.flush()
     except OSError as error:
         lost = lost_output()
+        if lost is None and error.errno == errno.ENAMETOOLONG:
+            name = cut(str(error.filename), 40)
+            print_error(UsageError(f'file name too long: "{name}"', hint="Give a shorter one."))
+            return EXIT_MISUSE
         if lost is None:
             return _internal_error(error)
         if isinstance(lost, BrokenPipeError):

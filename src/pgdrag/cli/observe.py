@@ -71,7 +71,7 @@ def observe(
     from pgdrag.cli.server_argument import live_line, named_server
     from pgdrag.host.clock import CLOCK
     from pgdrag.observations.recorder import Recorder
-    from pgdrag.observations.store import LEAST_BYTES
+    from pgdrag.observations.store import LEAST_BYTES, ObservationWriter
     from pgdrag.units import format_bytes, format_duration, parse_bytes
 
     for_s = math.inf if for_ is None else duration_of(for_, "--for", least_s=1.0, most_s=LONGEST_S)
@@ -88,6 +88,8 @@ def observe(
             f"--size {size} is too small", hint=f"The least is {format_bytes(LEAST_BYTES)}."
         )
     refuse_unwritable(out, needs_directory=True)
+    if out is not None:
+        ObservationWriter.refuse_existing(out, append=append)
     example = "pgdrag observe postgresql://me@db1/shop --out shop.obs"
     server = named_server(dsn, example, own_session="observe", even_in_turn=True)
     path = out or Path(f"{server.target.database.replace('/', '_')}.obs")

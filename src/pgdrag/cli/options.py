@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperCommand
 
 from pgdrag.errors import UsageError
+from pgdrag.paths import exists
 from pgdrag.units import format_duration, parse_seconds
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def _names(values: list[str] | None) -> list[str] | None:
     """Return the names in lists that commas separate; a path with a comma is one."""
     if values is None:
         return None
-    lists = ([x] if Path(x).exists() else x.split(",") for x in values)
+    lists = ([x] if exists(x) else x.split(",") for x in values)
     return [name.strip() for names in lists for name in names if name.strip()]
 
 

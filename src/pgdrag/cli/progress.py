@@ -150,7 +150,9 @@ class _View:
     def _phase_started(self, event: PhaseStarted) -> None:
         self.phase, self.phase_began_s = event, time.monotonic()
         self.progress = self.throughput = None
-        if self.trial is None and not self.console.is_terminal:
+        if event.explanation:
+            self.console.print(event.explanation, style="yellow", soft_wrap=True)
+        elif self.trial is None and not self.console.is_terminal:
             self.console.print(f"{event.name} …")
 
     def _planned(self, event: BlockPlanned) -> None:

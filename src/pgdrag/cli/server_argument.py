@@ -17,6 +17,7 @@ from pgdrag.driver.connection_string import Server, names_a_server, reach
 from pgdrag.driver.pooler import refuse_shared_sessions
 from pgdrag.english import capital
 from pgdrag.errors import UsageError
+from pgdrag.paths import is_directory, is_file
 from pgdrag.units import format_duration
 
 LINE_EVERY_S = 10.0
@@ -50,11 +51,23 @@ def named_server(
             detail="There is no connection string, and PGHOST, PGDATABASE and the like are not set.",
             hint=f"Name a server, for example: {example}",
         )
+    _refuse_path(dsn, example)
     ask_password = getpass.getpass if can_answer() else None
     server = reach(dsn, overrides, ask_password=ask_password, is_for_driver=is_for_driver)
     if own_session:
         refuse_shared_sessions(server.pooler, own_session, even_in_turn=even_in_turn)
     return server
+
+
+def _refuse_path(dsn: str | None, example: str) -> None:
+    """Refuse a file, or a directory that is written as a path: no database is called so."""
+    is_path = os.sep in str(dsn) or dsn in (os.curdir, os.pardir)
+    if dsn is not None and (is_file(dsn) or (is_path and is_directory(dsn))):
+        kind = "file" if is_file(dsn) else "directory"
+        raise UsageError(
+            f'"{dsn}" is a {kind}, not a server',
+            hint=f'Name a server, for example: {example}; a database of that name is "dbname={dsn}".',
+        )
 
 
 def free_server(server: Server, wait_s: float | None) -> Server:

@@ -27,9 +27,11 @@ class TrialLog:
     phases_s: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
-    def phase(self, name: str, expected_s: float | None = None) -> Iterator[None]:
-        """Announce a phase and time it."""
-        self.listen(PhaseStarted(name, expected_s))
+    def phase(
+        self, name: str, expected_s: float | None = None, explanation: str = ""
+    ) -> Iterator[None]:
+        """Announce a phase and time it; see `PhaseStarted`."""
+        self.listen(PhaseStarted(name, expected_s, explanation))
         start = time.monotonic()
         try:
             yield

@@ -13,7 +13,7 @@ from pgdrag.driver.connection_string import Server, refuse_standby
 from pgdrag.driver.process import Driver, find_driver
 from pgdrag.driver.progress import TrialLog
 from pgdrag.english import listed
-from pgdrag.errors import ServerLost, UsageError
+from pgdrag.errors import ServerError, ServerLost, UsageError
 from pgdrag.existing.altering import (
     COMES_BACK_S,
     AlteredSettings,
@@ -41,6 +41,7 @@ from pgdrag.host.auto_conf import FILE
 from pgdrag.host.machine import this_host
 from pgdrag.host.process_alive import wait_until
 from pgdrag.host.undo import UndoJournal, take_warnings
+from pgdrag.host.undo.reaching import PATIENCE_S
 from pgdrag.model import (
     Applied,
     ExistingPlace,
@@ -52,12 +53,13 @@ from pgdrag.model import (
     Trial,
     WorkloadSpec,
 )
-from pgdrag.model.events import Listener, PhaseStarted
+from pgdrag.model.events import Listener, PhaseStarted, ignore
 from pgdrag.servers.binaries import find_binaries
 from pgdrag.servers.catalog import load_settings_catalog
 from pgdrag.servers.conf import fold
 from pgdrag.servers.datasets import populate
 from pgdrag.servers.scratch import Scratch
+from pgdrag.units import format_duration
 from pgdrag.workloads import Workload
 
 # At the rate that is assumed of a throw-away server.
@@ -85,6 +87,7 @@ class ExistingTrialRunner:
     _upkeep: Upkeep = field(default_factory=Upkeep)
     undone: list[str] = field(default_factory=list)
     _wait_s: float = 0.0
+    _listen: Listener = ignore
 
     @classmethod
     def open(
@@ -237,6 +240,7 @@ class ExistingTrialRunner:
             UsageError: the study is refused.
         """
         self.refuse(study)
+        self._listen = listen
         changes = self.changes(study)
         if self._wait_s:
             listen(PhaseStarted("wait until no other pgdrag runs there"))
@@ -321,14 +325,24 @@ class ExistingTrialRunner:
             result = run_trial_there(trial, self, lambda: host.enter_context(change), listen)
         return replace(result, warnings=(*result.warnings, *take_warnings()))
 
-    def begin(self) -> None:
+    def begin(self, log: TrialLog) -> None:
         """See that the server is there, and that no other pgdrag works there, before anything is changed.
 
         Raises:
-            ServerError, ServerLost: as of `stay_alone`.
+            ServerError: as of `stay_alone`; or the server has not come back, so that no trial could be run.
         """
-        # After a crash under the trial before, the server is still recovering.
-        wait_until(self._answers, COMES_BACK_S)
+        if lost := self._lost():
+            # After a crash under the trial before, the server is still recovering.
+            name, at_most = self.standing.server.name, format_duration(COMES_BACK_S)
+            explanation = f"Lost {name}: {lost}. Waiting up to {at_most} for it; Ctrl-C ends the run and keeps its trials."
+            with log.phase("wait for the server", COMES_BACK_S, explanation):
+                is_back = wait_until(lambda: not self._lost(), COMES_BACK_S)
+            if not is_back:
+                raise ServerError(
+                    f"lost {name}, and waited {at_most} for it: {lost}",
+                    detail="Every finished trial is in the journal.",
+                    hint='Start the server, and run "pgdrag resume last" to go on.',
+                )
         self.stay_alone()
 
     def apply(self, levels: Sequence[Level], log: TrialLog) -> list[Applied]:
@@ -367,6 +381,10 @@ class ExistingTrialRunner:
         """Give the server its own settings back, and drop what was made; what fails stays in the undo journal."""
         own, self._own = self._own, None
         settings, self._settings = self._settings, None
+        if (own or settings) and (lost := self._lost()):
+            name, at_most = self.standing.server.name, format_duration(PATIENCE_S)
+            explanation = f"Lost {name}: {lost}. Waiting up to {at_most} for it, to undo what was changed there; Ctrl-C acts after that."
+            self._listen(PhaseStarted("undo the changes", PATIENCE_S, explanation))
         results = [
             settings.undo() if settings is not None else None,
             own.drop() if own is not None else None,
@@ -374,12 +392,13 @@ class ExistingTrialRunner:
         self.undone += [result.sentence for result in results if result is not None]
         self._lock.give_up()
 
-    def _answers(self) -> bool:
+    def _lost(self) -> str:
+        """Return why the server cannot be reached; "": it answers."""
         try:
             self.server.connect(application_name="pgdrag").close()
-        except ServerLost:
-            return False
-        return True
+        except ServerLost as error:
+            return error.message
+        return ""
 
     def _altered(self, changes: Iterable[Level]) -> AlteredSettings:
         if self.permission.by_role(self.standing):

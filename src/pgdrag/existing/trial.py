@@ -52,7 +52,7 @@ def run_trial_there(
     evidence = Evidence()
     life: object = None
     try:
-        bench.begin()
+        bench.begin(log)
         applied += change_host()
         applied += bench.apply([x for x in levels if is_of(Phase.SETTINGS, x.kind)], log)
         bench.keep_up(log)

@@ -24,6 +24,7 @@ from pgdrag.experiment.said import Mended
 from pgdrag.host.foreign_files import as_text, read_named
 from pgdrag.host.nearest_file import nearest_file
 from pgdrag.model import Level, Study
+from pgdrag.paths import is_directory, is_file
 from pgdrag.toml_lines import KeyLines
 
 __all__ = [
@@ -88,15 +89,15 @@ def load_experiment(name_or_path: str) -> Experiment:
         ExperimentError: there is no such experiment, or its file is wrong.
     """
     path, shipped = Path(name_or_path), shipped_files()
-    if path.is_dir() and name_or_path not in shipped:
+    if is_directory(path) and name_or_path not in shipped:
         files = ", ".join(sorted(each.name for each in path.glob("*.toml")))
         raise ExperimentError(
             f'"{name_or_path}" is a directory, not an experiment file',
             hint=f"Files in it: {files}." if files else "There is no experiment file in it.",
         )
-    if name_or_path in shipped and not path.is_file():
+    if name_or_path in shipped and not is_file(path):
         return _read(shipped[name_or_path])
-    if "/" in name_or_path or path.suffix or path.is_file():
+    if "/" in name_or_path or path.suffix or is_file(path):
         return _read(path)
     nearest = did_you_mean(name_or_path, shipped)
     raise ExperimentError(

@@ -23,6 +23,7 @@ from pgdrag.experiment.pasted import effective
 from pgdrag.factors import Phase, Problem, is_of, kind_of
 from pgdrag.model import Level, Rung, Study, Treatment
 from pgdrag.model.changes import Change
+from pgdrag.paths import is_file
 from pgdrag.servers.binaries import is_server_directory
 from pgdrag.servers.conf import fold, is_name
 from pgdrag.servers.settings import SettingsCatalog
@@ -112,15 +113,15 @@ def read_arm(
     path = Path(text)
     if text == DEFAULT:
         return Arm(DEFAULT, ())
-    if path.is_file() and path.suffix != ".toml":
+    if is_file(path) and path.suffix != ".toml":
         return _file_arm(path, settings, allowed)
     if text.strip() and (_VERSION.fullmatch(text) or is_server_directory(path)):
         return Arm(
             f"PostgreSQL {text}" if _VERSION.fullmatch(text) else text, (server_level(text),)
         )
-    if text != printable(text) and not path.is_file():
+    if text != printable(text) and not is_file(path):
         raise UsageError(f'"{text}" is not UTF-8', hint=HOW_TO_WRITE)
-    if "=" in text and not path.is_file():
+    if "=" in text and not is_file(path):
         return _pairs_arm(text, settings)
     return _experiment_arm(text, settings, scale)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from pgdrag.english import did_you_mean
 from pgdrag.errors import SettingError, UsageError
 from pgdrag.host.nearest_file import nearest_file
+from pgdrag.paths import is_directory
 from pgdrag.servers.settings import SettingsCatalog
 
 HOW_TO_WRITE = (
@@ -24,7 +25,7 @@ def unknown_arm(text: str, settings: SettingsCatalog, experiments: list[str]) ->
     if not text.strip():
         return UsageError("an arm is empty", hint=HOW_TO_WRITE)
     path = Path(text)
-    if path.is_dir():
+    if is_directory(path):
         inside = sorted(str(each) for each in path.iterdir() if each.suffix == ".conf")
         hint = f'Name a file in it, such as "{inside[0]}".' if inside else HOW_TO_WRITE
         return UsageError(f'there is no PostgreSQL server in directory "{text}"', hint=hint)

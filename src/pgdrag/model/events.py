@@ -72,10 +72,16 @@ class TrialStarted:
 
 @dataclass(frozen=True)
 class PhaseStarted:
-    """Something that takes time begins; `expected_s` is how long at most, or None if unknown."""
+    """Something that takes time begins.
+
+    Attributes:
+        expected_s: how long at most, or None if unknown.
+        explanation: what a person must know of it at once, such as why it is not what was planned; sentences.
+    """
 
     name: str
     expected_s: float | None = None
+    explanation: str = ""
 
 
 @dataclass(frozen=True)

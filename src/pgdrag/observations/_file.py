@@ -133,6 +133,23 @@ class Locked:
         os.close(self._fd)
 
 
+def refuse_existing(path: Path, *, append: bool) -> None:
+    """Refuse a file that is there, before a server is asked for what would go into it.
+
+    Args:
+        append: it may be a file of observations.
+
+    Raises:
+        ObservationsError, StorageError: as of `create` or `open_to_write`.
+    """
+    if not path.exists():
+        return
+    if not append:
+        raise _exists(path)
+    with explained(path):
+        _refuse_other_content(path)
+
+
 def create(
     path: Path, *, pgdrag_version: str, began_unix_s: float
 ) -> tuple[sqlite3.Connection, Locked]:
@@ -157,14 +174,18 @@ def create(
             # Unlike a rename, it replaces nothing.
             os.link(made, path)
         except FileExistsError:
-            raise ObservationsError(
-                "this file exists already",
-                path=path,
-                hint="Give --append to go on in it, or name another file with --out.",
-            ) from None
+            raise _exists(path) from None
         finally:
             Path(made).unlink()
     return open_to_write(path)
+
+
+def _exists(path: Path) -> ObservationsError:
+    return ObservationsError(
+        "this file exists already",
+        path=path,
+        hint="Give --append to go on in it, or name another file with --out.",
+    )
 
 
 def open_to_write(path: Path) -> tuple[sqlite3.Connection, Locked]:

@@ -63,6 +63,11 @@ class ObservationWriter:
         (self._page_bytes,) = db.execute("PRAGMA page_size").fetchone()
         self._steps = 0
 
+    @staticmethod
+    def refuse_existing(path: Path, *, append: bool) -> None:
+        """Refuse a file that is there and cannot be appended to; errors as `_file.refuse_existing`."""
+        _file.refuse_existing(path, append=append)
+
     @classmethod
     def create(cls, path: Path, *, began_unix_s: float, most_bytes: int) -> ObservationWriter:
         """Make a new file; errors as `_file.create`."""

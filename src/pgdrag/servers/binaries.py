@@ -18,6 +18,7 @@ from pgdrag.host.process_alive import locked
 from pgdrag.host.server_user import SERVER_USER_VARIABLE
 from pgdrag.host.spawn import run
 from pgdrag.model.program import Program
+from pgdrag.paths import is_directory
 from pgdrag.servers.copying import keep_tree
 from pgdrag.servers.fetched import fetched_bin_dirs, fetched_directory
 from pgdrag.servers.manifest import manifest_of, tree_damage
@@ -100,7 +101,7 @@ def find_binaries(wanted: str | None = None) -> Binaries:
 
 def is_server_directory(directory: Path) -> bool:
     """Whether a directory, or one in its usual place beside it, holds a server's programs."""
-    return directory.is_dir() and any(map(_is_server_bin_dir, _bin_dirs(directory)))
+    return is_directory(directory) and any(map(_is_server_bin_dir, _bin_dirs(directory)))
 
 
 def strange_programs(wanted: str | None) -> Program | None:

@@ -16,6 +16,7 @@ from pgdrag.english import did_you_mean
 from pgdrag.errors import UsageError
 from pgdrag.host.foreign_files import as_text, read_named
 from pgdrag.host.nearest_file import nearest_file
+from pgdrag.paths import is_file
 
 LARGEST_SCRIPT_BYTES = 1_000_000
 LARGEST_WEIGHT = 2**31 - 1
@@ -160,7 +161,7 @@ def any_script(option: str, directory: Path) -> Script:
         UsageError: it is neither a file nor a built-in script.
     """
     name, _ = split_weight(option)
-    if "/" in name or "." in name or (directory / name).is_file():
+    if "/" in name or "." in name or is_file(directory / name):
         return file_script(option, directory)
     return builtin_script(option)
 
