@@ -92,7 +92,12 @@ def _experiment(content: bytes) -> None:
 
 def _experiments() -> Iterator[bytes]:
     for path in shipped_files().values():
-        yield path.read_bytes()
+        text = path.read_text()
+        yield text.encode()
+        # Parts of it, of which each is small enough to be changed everywhere.
+        head, *parts = text.split("\n[")
+        for part in parts:
+            yield f"{head}\n[{part}\n[scales.small]\n".encode()
     yield (TESTS / "campaign" / "tiny.toml").read_bytes()
     yield (TESTS / "campaign" / "system.toml").read_bytes()
     yield (TESTS / "postgres" / "planted.toml").read_bytes()
@@ -246,7 +251,7 @@ def _journals() -> Iterator[bytes]:
 
 @cache
 def _small_journal() -> bytes:
-    """One run of an old journal: small enough to be changed everywhere."""
+    """One run of an old journal, with its two shortest results: small enough to be changed everywhere."""
     old = lzma.decompress((TESTS / "pure" / "journals" / "b74b73b.sqlite.xz").read_bytes())
     path = _written("journal.sqlite", old)
     # Today's schema.
@@ -257,6 +262,9 @@ def _small_journal() -> bytes:
         for table in ("sample", "attempt", "trial", "run"):
             db.execute(f"DELETE FROM {table} WHERE run_id <> ?", (keep,))
         db.execute("DELETE FROM sample WHERE sample > 1")
+        shortest = "SELECT number FROM attempt ORDER BY length(result) LIMIT 2"
+        db.execute(f"DELETE FROM attempt WHERE number NOT IN ({shortest})")
+        db.execute("DELETE FROM trial WHERE number NOT IN (SELECT number FROM attempt)")
         db.execute("PRAGMA journal_mode = DELETE")
         db.execute("VACUUM")
     db.close()
@@ -340,7 +348,7 @@ def _written(name: str, content: bytes | None) -> Path:
 TARGETS = {
     one.name: one
     for one in (
-        Target("experiment", _experiment, _experiments, longest=8_192),
+        Target("experiment", _experiment, _experiments),
         Target("settings", _settings, _configurations),
         Target("driver-lines", _driver_lines, _said_by_drivers),
         Target("server-log", _server_log, _logs),
