@@ -116,6 +116,12 @@ def test_a_page_breaks_no_rule_of_accessibility_and_fits(
     assert fits(page)  # with everything open
 
 
+def test_the_numbers_of_two_runs_fit_side_by_side(page: Page, addresses: dict[str, str]) -> None:
+    page.goto(addresses["comparison"])
+    inner = "[...document.querySelectorAll('#two-runs .scroll')].map(x => x.scrollWidth - x.clientWidth)"
+    assert set(page.evaluate(inner)) == {0}
+
+
 def test_the_plan_of_a_run_breaks_none_and_fits(page: Page, addresses: dict[str, str]) -> None:
     page.goto(addresses["start"])
     page.get_by_label("Allow changes to").fill("vm.swappiness")
