@@ -47,6 +47,19 @@ def test_a_scale_has_two_to_eight_ticks_in_order_within_its_ends(one, other):
     assert all(scale.low <= tick <= scale.high * (1 + 1e-9) for tick in ticks)
 
 
+def test_words_that_a_phone_has_no_room_for_beside_the_name_stand_below_it():
+    def lines(row: Row) -> tuple[list[str], int]:
+        svg_text = drawn(row, ROW)
+        texts = re.findall(r'<text x="(?:0|100)%" y="(\d+)"', svg_text)
+        return texts, int(re.findall(r'height="(\d+)"', svg_text)[0])
+
+    name = "jit=off,enable_indexscan=off,enable_bit…"
+    long = replace(ROW, name=name, aside="", words="1.21× slower, or noise")
+    assert lines(ROW)[0] == ["40", "40", "82", "82"]
+    assert lines(long)[0] == ["40", "56", "98", "98"]
+    assert lines(long)[1] - lines(ROW)[1] == 16
+
+
 def test_equal_ratios_are_equal_distances():
     scale = svg.LogScale.around([1, 10_000])
     steps = [scale.at(10 * x) - scale.at(x) for x in (1, 10, 100, 1000)]

@@ -17,7 +17,7 @@ _COLUMNS_MAX = 8  # quantities side by side, the surest first
 _ROWS_MAX = 10  # of one treatment, the surest first
 _LARGE = math.log(2)
 _READING = (
-    "▲ more, ▼ less per transaction, with 95 % intervals; the darker colour is twice as much or half, and beyond. "
+    "▲ more, ▼ less per transaction, with 95 % intervals; the stronger colour is twice as much or half, and beyond. "
     "Only what differs significantly is shown (false discovery rate under 1 %)."
 )
 

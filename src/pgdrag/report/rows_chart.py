@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from pgdrag.findings.values import Interval
 from pgdrag.report import svg
@@ -18,6 +19,8 @@ from pgdrag.report.svg import LogScale
 
 _ROW, _AXIS, _LEGEND, _GAP = 42, 24, 26, 6  # heights
 _LABEL_Y, _TRACK_Y = 14, 28  # within a row
+_LINE, _LINE_CHARACTERS = 16, 51  # height of a line of text, and what a phone has room for
+_THIN = 0.9  # width of a character that is not bold
 _DOTS, _DOT_ROW = 420, 14  # heights: of all dots at most, of one
 _REACH = 20.0  # whiskers that are longer only squeeze the rest
 _WIDTH, _MANY = 40, 10
@@ -55,6 +58,12 @@ class Row:
     is_baseline: bool = False
     dots: Sequence[float] = ()
 
+    @property
+    def second_line(self) -> int:
+        """Where the words stand below the name, because a phone has no room for both side by side; else 0."""
+        length = len(self.name) + _THIN * len(svg.short_title(self.aside)) + len(self.words)
+        return _LINE if length > _LINE_CHARACTERS else 0
+
 
 @dataclass(frozen=True)
 class RowsFigure(Figure):
@@ -90,7 +99,8 @@ def rows_figure(
 
     top = _LEGEND if has_published else 0
     dot_row = min(_DOT_ROW, _DOTS / max(len(dots), 1))
-    dots_top = top + _ROW * len(rows)
+    tops = [*accumulate((_ROW + row.second_line for row in rows), initial=top)]
+    dots_top = tops[-1]
     bottom = dots_top + (dot_row * (len(dots) + 1) if dots else _GAP)
     parts = _legend() if has_published else []
     if band > 1:
@@ -98,8 +108,8 @@ def rows_figure(
     parts += svg.ratio_axis(scale, top, bottom)
     if limit is not None:
         parts.append(svg.line(scale.at(limit), top, scale.at(limit), bottom, "limit"))
-    for at, row in enumerate(rows):
-        parts += _drawn(scale, row, top + at * _ROW)
+    for row, row_top in zip(rows, tops[:-1], strict=True):
+        parts += _drawn(scale, row, row_top)
     for at, ratio in enumerate(dots, start=1):
         shape = DOT if 0 < ratio < math.inf else _RIGHT
         parts.append(svg.mark(scale.at(ratio), dots_top + dot_row * at, shape, "found"))
@@ -181,13 +191,15 @@ def _legend() -> list[str]:
 
 
 def _drawn(scale: LogScale, row: Row, top: float) -> list[str]:
-    y = top + _TRACK_Y
+    y = top + row.second_line + _TRACK_Y
     aside = f"\u2002{svg.short_title(row.aside)}" if row.aside else ""
     before = f"{row.before_words} · " if row.before_words and row.words else row.before_words
     kinds = ("aside" if row.words else "muted", "strong")
     parts = [
         svg.two_texts(0, top + _LABEL_Y, row.name, aside, kinds=("strong", "label")),
-        svg.two_texts(100, top + _LABEL_Y, before, row.words, kinds=kinds, anchor="end"),
+        svg.two_texts(
+            100, top + row.second_line + _LABEL_Y, before, row.words, kinds=kinds, anchor="end"
+        ),
     ]
     parts += [svg.mark(scale.at(ratio), y, DOT, "trial") for ratio in row.dots]
     if row.found is not None:

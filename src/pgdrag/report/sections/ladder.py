@@ -142,7 +142,7 @@ class StepsSection(Section):
         description = "; ".join(f"{row.name} {row.words or row.before_words}" for row in rows)
         caption = "Logarithmic scale; further right is slower."
         if findings.is_cumulative:
-            caption += " Dark: what the step adds. Outlined: what it takes back."
+            caption += " Strong colour: what the step adds. Outlined: what it takes back."
         return (rows_figure(rows, _TITLE, description, caption, name="steps-chart"),)
 
 
