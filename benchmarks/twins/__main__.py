@@ -119,7 +119,7 @@ class Contest:
                 self._bench,
                 for_s=self._asked.window,
                 sessions=self._database.sessions,
-                settings=BASE_SETTINGS,
+                settings={**BASE_SETTINGS, **self._of_capture()},
                 listen=_listen,
             )
             write_whole(check_file, json.dumps({"text": blocks_as_text(check_blocks(found)), "check": plain(found), "verdict": found.fidelity.verdict.value, "faithful_share": found.fidelity.faithful_share}))  # fmt: skip
@@ -187,12 +187,16 @@ class Contest:
             cluster.start()
             yield cluster
 
-    def _capture(self, facts_file: Path) -> None:
-        workload, window_s = self._database.workload, self._asked.window
+    def _of_capture(self) -> dict[str, str]:
+        """Return settings of the original's server while it is captured, which the twin's has while it is checked."""
         # Nothing may be analysed between capture and scan: of a column with all numbers up to 3,000 another sample has
         # some that are tokens by chance.
         logging = {"log_destination": "csvlog", "log_min_duration_statement": "0"} if self._asked.log else {}  # fmt: skip
-        with self._server(workload, {"autovacuum": "off", **logging}) as cluster:
+        return {"autovacuum": "off", **logging}
+
+    def _capture(self, facts_file: Path) -> None:
+        workload, window_s = self._database.workload, self._asked.window
+        with self._server(workload, self._of_capture()) as cluster:
             log = LogRequest((cluster.log_directory,)) if self._asked.log else None
             with cluster.connect() as connection:
                 connection.execute("CREATE EXTENSION pg_stat_statements SCHEMA public")

@@ -38,7 +38,7 @@ from pgdrag.twins.mending import GENERIC_SINCE
 from pgdrag.twins.model import Twin
 from pgdrag.workloads import Driving, Workload
 
-WARM_UP_S = 10.0
+WARM_UP_S = 3.0  # short: the data are those of the moment in which the original's window began
 _SLACK_S = 120.0  # for which the load goes on beyond the window: the capture reads catalogs before and after it
 _SEED = 1
 _STATEMENTS = {"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.max": "5000"}

@@ -250,6 +250,7 @@ def test_sizes_and_changes_are_told(twin: Twin) -> None:
     assert by_name["customers"].moved["n_tup_upd"] == 1
     assert by_name["readings"].moved["n_tup_ins"] == 1
     assert by_name["orders_new"].bytes == by_name["orders_new"].pages * 8192
+    assert by_name["orders_new"].bytes_before == by_name["orders_new"].bytes
     assert by_name["customers_pkey"].table == "customers"
     assert twin.activity.commits is not None
     assert twin.activity.sessions >= 1

@@ -8,6 +8,7 @@ import pytest
 from test_twin_file import TWIN
 
 from pgdrag.data_twin.sizes import (
+    bytes_before,
     data_twin_bytes,
     rows_of,
     scaled_rows,
@@ -44,6 +45,15 @@ def test_a_data_twin_has_the_rows_of_the_windows_beginning() -> None:
     assert rows_of(growing) == 80_000
     assert table_blocks(replace(SHOP, relations=(growing,)), ("s", "t"), 1) == 800
     assert rows_of(replace(TABLE, moved={"n_tup_ins": 10**6})) == 100_000  # most were rolled back
+
+
+def test_a_table_that_was_updated_in_the_window_begins_as_small_as_it_was() -> None:
+    """Else pages have room that they had not, and updates stay on them that went elsewhere."""
+    updated = replace(TABLE, bytes_before=4_096_000)
+    assert table_blocks(replace(SHOP, relations=(updated,)), ("s", "t"), 1) == 500
+    assert bytes_before(replace(INDEX, bytes_before=0), updated) == 0
+    assert bytes_before(INDEX, replace(TABLE, moved={"n_tup_ins": 50_000})) == 1_228_800
+    assert bytes_before(replace(INDEX, bytes=None), TABLE) is None
 
 
 def test_rows_that_no_page_has_room_for_count() -> None:

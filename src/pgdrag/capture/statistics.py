@@ -34,6 +34,13 @@ SELECT c.oid::bigint, n.nspname::text AS schema, c.relname::text AS name, c.relk
     + OURS
     + " ORDER BY c.oid"
 )
+_SIZES: LiteralString = (
+    """
+SELECT c.oid::bigint, pg_relation_size(c.oid)
+  FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+ WHERE c.relkind IN ('r', 'i', 'm') AND c.relpersistence <> 't' AND """
+    + OURS
+)
 _TABLE_COUNTERS: LiteralString = """
 SELECT relid::bigint, seq_scan, seq_tup_read, coalesce(idx_scan, 0) AS idx_scan,
        coalesce(idx_tup_fetch, 0) AS idx_tup_fetch, n_tup_ins, n_tup_upd, n_tup_del, n_tup_hot_upd, {new_page}
@@ -119,8 +126,20 @@ def read_counters(observer: Observer) -> dict[int, dict[str, int]]:
     return {row.pop("relid"): row for row in rows}
 
 
-def read_relations(observer: Observer, before: _Counters, after: _Counters) -> tuple[Relation, ...]:
+def read_sizes(observer: Observer) -> dict[int, int | None]:
+    """Return the bytes of all tables and indexes, by their numbers; none where a lock keeps them away."""
+    rows = attempt(lambda: observer.query(_SIZES))
+    return {} if isinstance(rows, Unseen) else {number: size for number, size in rows}
+
+
+def read_relations(
+    observer: Observer, before: _Counters, after: _Counters, sizes: Mapping[int, int | None]
+) -> tuple[Relation, ...]:
     """Return the sizes of all relations, and what their counters grew by; without sizes where a lock keeps them away.
+
+    Args:
+        before, after: counters when the window began, and when it ended.
+        sizes: when it began.
 
     Raises:
         Unseen: the server refused or did not answer.
@@ -136,7 +155,7 @@ def read_relations(observer: Observer, before: _Counters, after: _Counters) -> t
         oid, kind = row.pop("oid"), _KINDS[row.pop("kind")]
         moved = _growth(before.get(oid, {}), after.get(oid, {}))
         height = heights.get((row["schema"], row["name"]))
-        found.append(Relation(**row, kind=kind, height=height, moved=moved))
+        found.append(Relation(**row, kind=kind, height=height, moved=moved, bytes_before=sizes.get(oid)))  # fmt: skip
     return tuple(found)
 
 

@@ -37,6 +37,7 @@ from pgdrag.capture.statistics import (
     read_counters,
     read_extended,
     read_relations,
+    read_sizes,
     read_statistics,
     unreadable_tables,
 )
@@ -172,7 +173,7 @@ class TwinCapture:
         log = LogSource(self._log, observer) if self._log is not None else None
         # Seen first and last, so that the window of all counters is nearly the same.
         account = self._statements(observer)
-        counters = read_counters(observer)
+        counters, sizes = read_counters(observer), read_sizes(observer)
         looks = ActivityLooks(observer)
         began_s = time.monotonic()
         self._look(observer, looks, account, for_s, listen)
@@ -187,7 +188,7 @@ class TwinCapture:
         later = read_counters(observer)
         listen(CaptureProgress("Reading statistics", window_s))
         statistics, extended = read_statistics(observer), read_extended(observer)
-        relations = read_relations(observer, counters, later)
+        relations = read_relations(observer, counters, later, sizes)
         self._note_unreadable(observer)
         self._note_hidden(found.schema, extended)
         listen(CaptureProgress("Asking for types of parameters", window_s))

@@ -13,7 +13,7 @@ from pgdrag.data_twin.columns import read_columns
 from pgdrag.data_twin.filling import Fill
 from pgdrag.data_twin.rows import TwinRows
 from pgdrag.data_twin.schema import restore_after_rows, restore_before_rows
-from pgdrag.data_twin.sizes import grown, table_blocks, table_scale
+from pgdrag.data_twin.sizes import bytes_before, table_blocks, table_scale
 from pgdrag.twins.model import Twin
 
 _MOST_S = 3 * 3600.0
@@ -143,10 +143,13 @@ def _loosen_indexes(connection: psycopg.Connection, twin: Twin, scale: float) ->
     known = {(x.schema, x.name): x for x in twin.relations}
     for schema, name, size, fill in connection.execute(_BTREES).fetchall():
         one = known.get((schema, name))
-        if one is None or not one.bytes or size < _SMALL_INDEX_BYTES:
+        if one is None or size < _SMALL_INDEX_BYTES:
             continue
         table = known.get((schema, one.table), one)
-        wanted = one.bytes * table_scale(table, scale) / grown(table)
+        before = bytes_before(one, table)
+        if not before:
+            continue
+        wanted = before * table_scale(table, scale)
         fullness = max(round(fill * size / wanted), _LEAST_INDEX_FILL)
         if fullness < 0.9 * fill:
             index = sql.Identifier(schema, name)

@@ -31,9 +31,22 @@ def rows_of(relation: Relation) -> int:
     return max(relation.live_rows - grown, 0) or relation.live_rows
 
 
-def grown(relation: Relation) -> float:
+def bytes_before(relation: Relation, table: Relation) -> float | None:
+    """Return how many bytes a table or an index had when the window began, as the load of a twin begins there.
+
+    Where nobody read that, as its table has grown since; None where nobody read the size at all.
+
+    Args:
+        table: the index's; of a table itself.
+    """
+    if relation.bytes_before is not None or relation.bytes is None:
+        return relation.bytes_before
+    return relation.bytes / _grown(table)
+
+
+def _grown(table: Relation) -> float:
     """Return how many times as many rows a table had at the window's end as at its beginning."""
-    return max(relation.live_rows / rows_of(relation), 1.0) if relation.live_rows else 1.0
+    return max(table.live_rows / rows_of(table), 1.0) if table.live_rows else 1.0
 
 
 def scaled_rows(rows: int, scale: float) -> int:
@@ -52,8 +65,9 @@ def table_blocks(twin: Twin, table: tuple[str, str], scale: float) -> int:
     one = next((x for x in twin.relations if (x.schema, x.name) == table), None)
     if one is None:
         return 0
-    blocks = one.pages if one.bytes is None else one.bytes // twin.source.block_bytes
-    return round(blocks * table_scale(one, scale) / grown(one))
+    size = bytes_before(one, one)
+    blocks = one.pages / _grown(one) if size is None else size / twin.source.block_bytes
+    return round(blocks * table_scale(one, scale))
 
 
 def data_twin_bytes(twin: Twin, scale: float) -> int:

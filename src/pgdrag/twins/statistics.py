@@ -18,7 +18,8 @@ class Relation:
     Attributes:
         table: of an index its table, else "".
         pages, tuples, all_visible_pages, all_frozen_pages: as pg_class has them; tuples is -1 where nobody counted.
-        bytes: of the main fork, now; None where it could not be read.
+        bytes: of the main fork, when the window ended; None where it could not be read.
+        bytes_before: the same, when the window began.
         toast_bytes: of its TOAST table with its index; None where there is none.
         height: of a B-tree: levels above the leaves; None where the server does not tell.
         live_rows, dead_rows: estimates of the cumulative statistics.
@@ -36,6 +37,7 @@ class Relation:
     all_visible_pages: Count = 0
     all_frozen_pages: Count = 0
     bytes: Count | None = None
+    bytes_before: Count | None = None
     toast_bytes: Count | None = None
     height: Height | None = None
     table: str = ""
