@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from pgdrag.data_twin.load.calibration import Work, balanced, best_shares, work_of
 from pgdrag.data_twin.load.conditions import Conditions, conditions
+from pgdrag.data_twin.load.constants import Home, homes, session_constants
 from pgdrag.data_twin.load.fresh import Fresh
-from pgdrag.data_twin.load.kinds import Link, Loop, Step, TransactionType
+from pgdrag.data_twin.load.kinds import Constant, Link, Loop, Step, TransactionType
 from pgdrag.data_twin.load.links import belonging, foreign_keys, linked
 from pgdrag.data_twin.load.mix import mix_of
 from pgdrag.data_twin.load.scripts import (
@@ -256,6 +257,62 @@ def test_a_log_says_order_loops_and_links() -> None:
     assert kind.steps == (Step(2), Step(1))  # statement 9 is not known
     assert kind.loops == (Loop(1, 1, ((5, 0.5), (7, 0.5))),)
     assert kind.links == (Link(1, 2, 0, 1), Link(1, 1, 1, 1, is_of_round=True, differences=(1,)))
+
+
+def shape_with(number: int, *links: ParameterLink) -> TransactionShape:
+    return TransactionShape(number, (LoggedStep(1), LoggedStep(2)), 40, Spread(1.0, (1.0,) * 8), links=links)  # fmt: skip
+
+
+def test_a_session_keeps_what_is_equal_to_its_transaction_before_whatever_that_was() -> None:
+    shapes = (
+        shape_with(
+            1,
+            ParameterLink(1, 1, "session", 1, 1, 1.0, from_shape=1),
+            ParameterLink(2, 2, "transaction", 1, 1, 1.0),
+            ParameterLink(2, 1, "session", 2, 1, 1.0, from_shape=2),  # what shape 2 made is new there
+            ParameterLink(1, 2, "session", 1, 2, 0.7, from_shape=1),  # mostly the same
+        ),
+        shape_with(
+            2,
+            ParameterLink(1, 1, "session", 2, 2, 0.99, from_shape=1),
+            ParameterLink(2, 3, "session", 2, 3, 1.0, from_shape=2),
+        ),
+    )
+    found = session_constants(shapes)
+    assert found.keys() == {(1, 1, 1), (2, 1, 1), (2, 2, 3)}
+    assert found[1, 1, 1] == found[2, 1, 1] != found[2, 2, 3]
+
+
+def test_what_a_session_keeps_comes_from_one_statement_and_once_for_each_column() -> None:
+    kinds = [
+        TransactionType("a", 1, (Step(1), Step(2)), constants=(Constant(0, 1, 0), Constant(1, 1, 0), Constant(1, 2, 1))),
+        TransactionType("b", 1, (Step(3),), constants=(Constant(0, 1, 2), Constant(0, 2, 3))),
+    ]  # fmt: skip
+    assert homes(kinds, {1, 2}) == {0: Home(2, 1), 1: Home(2, 2)}  # statement 3 cannot be sent
+    assert homes(kinds, {1, 2, 3}) == {0: Home(2, 1), 1: Home(2, 2), 2: Home(3, 1), 3: Home(3, 2)}
+    shop, both = {(1, 1): "shop", (2, 1): "shop", (3, 1): "shop"}, {(3, 2): "shop"}
+    assert homes(kinds, {1, 2, 3}, shop)[2] == Home(2, 1)
+    # Two shops of one statement are not the same one.
+    found = homes(kinds, {1, 2, 3}, shop | both)
+    assert (found[2], found[3]) == (Home(2, 1), Home(3, 2))
+
+
+def test_a_script_takes_what_the_session_keeps_once_and_what_belongs_to_it() -> None:
+    kind = TransactionType(
+        "t", 1, (Step(1), Step(1)), links=(Link(1, 1, 0, 1),), constants=(Constant(0, 1, 0),)
+    )
+    one = Sendable("SELECT b FROM a WHERE a = $1 AND c = $2", ("integer", "integer"), "s1", belonging=lambda _: {1})  # fmt: skip
+    script = script_of(kind, {1: one}, homes={0: Home(9, 3)})
+    assert script.draws == [
+        Draw("home9", "home9_", {"p3": "home9_p3"}),
+        Draw("s1", "s1_", {"p1": "home9_p3"}),
+        Draw("s1", "s2_", {"p1": "home9_p3"}),
+    ]
+    assert script.text.splitlines()[1:] == [
+        "SELECT b FROM a WHERE a = :home9_p3 AND c = :s1_p2;",
+        "SELECT b FROM a WHERE a = :home9_p3 AND c = :s2_p2;",
+        "END;",
+    ]
 
 
 # --- scripts --------------------------------------------------------------------------------

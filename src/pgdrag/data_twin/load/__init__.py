@@ -7,6 +7,7 @@ of values that make it do as much as in the original, and the driver's job. Modu
 - `conditions`, `texts`, `statements`: what a statement does with each of its parameters
 - `sampling`, `fresh`: values from rows, and values that no row has yet
 - `calibration`: which of them make a statement do as much as the original's
+- `constants`: values that a session keeps
 - `links`, `scripts`: a transaction as a script of the driver's
 
 While the load runs it is the time of the capture: see `clock.py` beside this package.
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pgdrag.model.load import LoadProfile
 
 # Raised when the same twin gets another load: datasets that were prepared before are made again.
-LOAD_VERSION = 3
+LOAD_VERSION = 4
 
 __all__ = ["LOAD_VERSION", "driving_load", "job", "prepare_load", "transactions"]
 

@@ -67,6 +67,19 @@ class Link:
 
 
 @dataclass(frozen=True)
+class Constant:
+    """A parameter whose value a session never changes.
+
+    Attributes:
+        group: parameters of one group have the same value.
+    """
+
+    step: int
+    parameter: int
+    group: int
+
+
+@dataclass(frozen=True)
 class TransactionType:
     """Transactions that run the same statements.
 
@@ -86,3 +99,4 @@ class TransactionType:
     is_rolled_back: bool = False
     knows_order: bool = False
     last_pause_s: tuple[float, ...] = ()
+    constants: tuple[Constant, ...] = ()

@@ -69,6 +69,16 @@ def foreign_keys(twin: Twin) -> tuple[Foreign, ...]:
     )
 
 
+def columns_by_parameter(statements: Mapping[int, Analysed], twin: Twin) -> dict[tuple[int, int], Column]:  # fmt: skip
+    """Return the column that a statement's parameter is equal to; foreign keys connect columns, and one stands for all."""
+    classes = _classes(foreign_keys(twin))
+    return {
+        (number, parameter): classes.get(column, column)
+        for number, one in statements.items()
+        for column, parameter in {**_inserted(one), **_equalities(one)}.items()
+    }
+
+
 def belonging(
     one: Analysed, linked_to: Iterable[int], foreign: Sequence[Foreign]
 ) -> frozenset[int]:

@@ -9,10 +9,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pgdrag.data_twin.load.constants import session_constants
 from pgdrag.data_twin.load.guessed import guessed_types
 from pgdrag.data_twin.load.kinds import (
     MOST_ROUNDS,
     MOST_STEPS,
+    Constant,
     Link,
     Loop,
     Step,
@@ -95,6 +97,7 @@ def _texts_of_log(logged: LoggedTransactions, sent: Mapping[int, Statement]) -> 
 def _logged_types(
     logged: LoggedTransactions, sent: Mapping[int, Statement]
 ) -> Iterator[TransactionType]:
+    constants = session_constants(logged.shapes)
     for shape in logged.shapes:
         places = [i for i, x in enumerate(shape.steps) if x.statement in sent]
         if not places:
@@ -123,6 +126,11 @@ def _logged_types(
             tuple(_bounded(loops)), tuple(links),
             is_block=shape.is_block, is_rolled_back=shape.ending != "commit" and shape.is_block, knows_order=True,
             last_pause_s=_pause(shape.last_pause_s),
+            constants=tuple(
+                Constant(new[step - 1], parameter, group)
+                for (number, step, parameter), group in constants.items()
+                if number == shape.number and step - 1 in new
+            ),
         )  # fmt: skip
 
 

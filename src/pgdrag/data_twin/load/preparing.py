@@ -13,10 +13,16 @@ import psycopg
 
 from pgdrag.data_twin import clock
 from pgdrag.data_twin.load.calibration import Bench, Calibrated, Values, Work, wanted
+from pgdrag.data_twin.load.constants import drawn_variables, homes
 from pgdrag.data_twin.load.fresh import Fresh, fresh_options
 from pgdrag.data_twin.load.job import NOTHING, job, job_of
 from pgdrag.data_twin.load.kinds import TransactionType
-from pgdrag.data_twin.load.links import belonging, foreign_keys, linked
+from pgdrag.data_twin.load.links import (
+    belonging,
+    columns_by_parameter,
+    foreign_keys,
+    linked,
+)
 from pgdrag.data_twin.load.mix import Mix, shortened
 from pgdrag.data_twin.load.sampling import Sampled, free_value, is_once, sampled
 from pgdrag.data_twin.load.scripts import Sendable, counters_of, script_of
@@ -294,14 +300,25 @@ def _keep_job(
 ) -> None:
     scripts: list[dict[str, object]] = []
     used: dict[str, object] = {}
+    with_pools = (n for n, x in sendable.items() if x.pool)
+    kept = homes(mix.types, with_pools, columns_by_parameter(known, twin))
+    for x in kept.values():
+        names = drawn_variables(kept, x.pool)
+        columns, there = ", ".join(names), " AND ".join(f"{name} IS NOT NULL" for name in names)
+        used[x.pool] = {
+            # Those that many rows have come sooner, and each once.
+            "query": f"SELECT {columns} FROM pgdrag_twin.pool_s{x.statement} WHERE {there} GROUP BY {columns} ORDER BY min(n)",
+            "variables": names,
+            "order": "in_turn",
+        }
     for kind in mix.types:
         kind_linked = linked(kind, known, twin)
         starts = _starts(connection, kind_linked, sendable)
-        script = script_of(kind_linked, sendable, starts)
+        script = script_of(kind_linked, sendable, starts, kept)
         weight = max(round(kind.weight), 1) if script.text != NOTHING else 0
         draws = [{name: x for name, x in asdict(draw).items() if x} for draw in script.draws]
         scripts.append({"name": kind.name, "text": script.text, "weight": weight, "draws": draws})
-        for pool in {x.pool for x in script.draws}:
+        for pool in {x.pool for x in script.draws} - used.keys():
             one = known[int(pool[1:])]
             names = [f"p{n}" for n in one.parameters]
             used[pool] = {

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pgdrag.data_twin.load.constants import Home, drawn_variables
 from pgdrag.data_twin.load.fresh import Fresh
 from pgdrag.data_twin.load.job import NOTHING
 from pgdrag.data_twin.load.kinds import Link, Loop, Step, TransactionType
@@ -76,14 +77,18 @@ class ScriptText:
 
 
 def script_of(
-    kind: TransactionType, statements: Mapping[int, Sendable], starts: Mapping[Place, int] | None = None
-) -> ScriptText:  # fmt: skip
+    kind: TransactionType,
+    statements: Mapping[int, Sendable],
+    starts: Mapping[Place, int] | None = None,
+    homes: Mapping[int, Home] | None = None,
+) -> ScriptText:
     """Return a transaction's script; statements that are not there are left out of it.
 
     Args:
         starts: what counters of loops begin with, where that is known: see `counters_of`.
+        homes: where sessions get the values of constants from, by their groups.
     """
-    return _Writer(kind, statements, starts or {}).written()
+    return _Writer(kind, statements, starts or {}, homes or {}).written()
 
 
 def counters_of(kind: TransactionType) -> Iterator[tuple[Place, int, int]]:
@@ -101,10 +106,13 @@ class _Writer:
         kind: TransactionType,
         statements: Mapping[int, Sendable],
         starts: Mapping[Place, int],
+        homes: Mapping[int, Home],
     ) -> None:
         self._kind = kind
         self._statements = statements
         self._starts = starts
+        self._homes = homes
+        self._constants = {(x.step, x.parameter): homes[x.group].variable for x in kind.constants if x.group in homes}  # fmt: skip
         self._links = {(x.step, x.parameter): x for x in kind.links}
         self._script = ScriptText()
         # The variable of each step's parameter, in its latest round, and in each; of those that are fresh, the step.
@@ -117,6 +125,7 @@ class _Writer:
         steps = self._kind.steps
         if not any(x.statement in self._statements for x in steps):
             return ScriptText([NOTHING])
+        self._draw_homes()
         if any(x.begins is not None for x in steps):
             self._add(f"\\set branch random(1, {_SHARES})\n")
         if self._kind.is_block:
@@ -189,6 +198,14 @@ class _Writer:
         if chosen:
             self._add("\\endif\n")
 
+    def _draw_homes(self) -> None:
+        """Take a row for each session the first time, and each other time the one that it has."""
+        used = {*self._constants.values()}
+        for pool in sorted({x.pool for x in self._homes.values() if x.variable in used}):
+            own = {x: f"{pool}_{x}" for x in drawn_variables(self._homes, pool)}
+            self._script.draws.append(Draw(pool, f"{pool}_", own))
+            self._drawn |= {*own.values()}
+
     def _draw(self, one: Sendable, prefix: str, names: Mapping[int, str]) -> None:
         """Take a row for a step, one that agrees with what an earlier one is about."""
         linked = {n: name for n, name in names.items() if name in self._drawn}
@@ -199,7 +216,9 @@ class _Writer:
     def _linked(
         self, at: int, parameter: int, own: str, lines: list[str], rounds: tuple[int, ...]
     ) -> str:
-        """Return the variable of a parameter: its own, or that of an earlier one."""
+        """Return the variable of a parameter: its own, the session's, or that of an earlier one."""
+        if (at, parameter) in self._constants:
+            return self._constants[at, parameter]
         link = self._links.get((at, parameter))
         if link is None:
             return own
