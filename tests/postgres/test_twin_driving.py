@@ -47,7 +47,7 @@ READS = (
     of(3, "SELECT * FROM customer WHERE id = $1", rows=0.6),
     of(4, "SELECT * FROM customer WHERE id IN ($1 /*, ... */)", rows=12, blocks=30),
     of(5, "SELECT * FROM customer AS c JOIN purchase AS p ON p.customer = c.id WHERE c.name = $1", rows=10, blocks=30),
-    of(6, "SELECT * FROM purchase WHERE doc ->> $1 = $2 ORDER BY id LIMIT $3", rows=20, blocks=90),
+    of(6, "SELECT * FROM purchase WHERE doc ->> $1 = $2 ORDER BY id LIMIT $3", rows=20, blocks=16),
     of(7, "SELECT * FROM customer WHERE tags @> ARRAY[$1]", rows=286, blocks=25),
     of(8, "SELECT customer, count(*) FROM purchase GROUP BY customer HAVING count(*) > $1", rows=1000, blocks=90),
     of(9, "SELECT date_trunc($1, placed), count(*) FROM purchase WHERE customer = $2 GROUP BY 1", rows=1, blocks=12),

@@ -269,7 +269,9 @@ def test_a_session_keeps_what_is_equal_to_its_transaction_before_whatever_that_w
             1,
             ParameterLink(1, 1, "session", 1, 1, 1.0, from_shape=1),
             ParameterLink(2, 2, "transaction", 1, 1, 1.0),
-            ParameterLink(2, 1, "session", 2, 1, 1.0, from_shape=2),  # what shape 2 made is new there
+            ParameterLink(
+                2, 1, "session", 2, 1, 1.0, from_shape=2
+            ),  # what shape 2 made is new there
             ParameterLink(1, 2, "session", 1, 2, 0.7, from_shape=1),  # mostly the same
         ),
         shape_with(

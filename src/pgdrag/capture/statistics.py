@@ -129,7 +129,7 @@ def read_counters(observer: Observer) -> dict[int, dict[str, int]]:
 def read_sizes(observer: Observer) -> dict[int, int | None]:
     """Return the bytes of all tables and indexes, by their numbers; none where a lock keeps them away."""
     rows = attempt(lambda: observer.query(_SIZES))
-    return {} if isinstance(rows, Unseen) else {number: size for number, size in rows}
+    return {} if isinstance(rows, Unseen) else dict(rows)
 
 
 def read_relations(

@@ -217,6 +217,8 @@ class LoggedTransactions:
         shapes: those that took the most time first.
         other_transactions, other_s: of shapes that are not listed, and the time that they took.
         cut_transactions: those of which the log has no beginning or no end.
+        prepared_share: of the executions of statements with a plan, those of one that was prepared under a name, so that its
+            plan may be kept; None: unknown.
         errors: how many by SQLSTATE; "" where the log does not tell.
         rate_every_s, rate: transactions begun in each `rate_every_s` seconds of the window.
         notes: what is missing and which setting would help, in sentences.
@@ -236,6 +238,7 @@ class LoggedTransactions:
     other_s: Amount = 0.0
     cut_transactions: Count = 0
     sessions: LoggedSessions | None = None
+    prepared_share: Share | None = None
     errors: Mapping[str, Count] = field(default_factory=dict)
     rate_every_s: Amount = 1.0
     rate: tuple[Count, ...] = ()

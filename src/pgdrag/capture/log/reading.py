@@ -196,6 +196,7 @@ class LogReader:
             sessions=LoggedSessions(
                 sessions.sessions, sessions.transactions.spread(), sessions.at_once.spread()
             ),
+            prepared_share=_digits(sessions.named / max(sessions.named + sessions.unnamed, 1)),
             errors=dict(sessions.errors.most_common(50)),
             rate_every_s=every_s,
             rate=rate,

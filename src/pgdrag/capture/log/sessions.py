@@ -24,6 +24,8 @@ _MESSAGE = re.compile(
     r"(?:duration: (\d+\.\d+) ms)?(?:(?:  )?(statement|execute fetch from|execute|parse|bind|fastpath function call)(?: [^\n]*?)?: )?"
 )
 
+_PLANNED = re.compile(r"\s*(?:select|insert|update|delete|with|merge|values)\b", re.IGNORECASE)
+
 
 class Executed(NamedTuple):
     """An execution of a statement."""
@@ -88,6 +90,7 @@ class Sessions:
         cut: transactions without beginning or end.
         errors: by SQLSTATE.
         timed, untimed: statements with a duration and without.
+        named, unnamed: statements with a plan that were prepared under a name, and those sent otherwise.
         transactions: of each session that has ended.
         at_once: sessions that were busy within the same second.
     """
@@ -96,6 +99,7 @@ class Sessions:
         self._texts, self._hand, self._own = texts, hand, own
         self._open: dict[str, Session] = {}
         self.sessions = self.cut = self.timed = self.untimed = self.whole_blocks = 0
+        self.named = self.unnamed = 0
         self.errors: Counter[str] = Counter()
         self.transactions, self.at_once = SpreadCount(), SpreadCount()
         self._second, self._busy = -1, set[str]()
@@ -128,6 +132,10 @@ class Sessions:
             return
         self._flush(session)
         text = entry.message[match.end() :]
+        if _PLANNED.match(text):
+            is_named = kind == "execute" and "<unnamed>" not in match[0]
+            self.named += is_named
+            self.unnamed += not is_named
         if duration is None:
             session.pending = entry._replace(message=text)
         else:

@@ -11,6 +11,7 @@ import itertools
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +35,7 @@ _MOST_TRIES = 3000  # of a stratum
 _SIZES = (1, 10, 100, 1000, 10_000)
 _SIZE_ROUNDS = 3
 _PAGE_BYTES = 8192
+_CUSTOM_PLANS = 5  # after which the server decides whether it keeps one
 # A program seldom asks for what is not there: sooner for keys that have fewer rows.
 _COSTS = {"row": 0.0, "joined": 0.005, "absent": 2.0}
 # Few keys that are changed wait for each other's rows more than the original's did, and few that are read are cached.
@@ -95,13 +97,15 @@ class Bench:
         candidates: str,
         *,
         most_s: float,
+        keeps_plans: bool,
     ) -> None:
         self._connection = connection
         self._one = one
         self._drawn = drawn
         self._fresh = {x.parameter: x for x in fresh}
         self._candidates = candidates
-        self._most_s = most_s
+        self._most_s, self._keeps_plans = most_s, keeps_plans
+        self._settling: list[Values] | None = None
         self._serial = itertools.count(1)
         # What is changed and rolled back leaves dead rows: a query finds the same rows without.
         probe = probe_of(one.text)
@@ -166,7 +170,7 @@ class Bench:
 
         def written(size: int) -> float | None:
             tried = replace(stratum, given=(*stratum.given, *((n, str(size)) for n in sizes)))
-            with prepared(self._connection, self._one.text):
+            with self._ready(self._one.text):
                 works = [
                     work
                     for values in self.values(tried, CHANGES)
@@ -282,7 +286,7 @@ class Bench:
     def _tried(self, stratum: Stratum, tries: int) -> Work | None:
         """Execute a statement with further values of a stratum; None where none could be executed, ever."""
         executed, start = self._executed.setdefault(stratum, []), time.monotonic()
-        with prepared(self._connection, self._text, self._types):
+        with self._ready(self._text, self._types):
             for values in self.values(stratum, tries, first=len(executed)):
                 work = self._execute(values)
                 if work is not None:
@@ -291,6 +295,55 @@ class Bench:
                 if took_s > _TRY_S or (took_s > _STRATUM_S and len(executed) >= _SOME):
                     break
         return self._average(stratum)
+
+    @contextmanager
+    def _ready(self, text: str, types: Sequence[str] = ()) -> Iterator[None]:
+        """Prepare a statement, and have it planned as in a session of the load that has executed it some times."""
+        mode = "auto" if self._keeps_plans else "force_custom_plan"
+        self._connection.execute(f"SET plan_cache_mode = {mode}".encode())
+        with prepared(self._connection, text, types):
+            if self._keeps_plans and self._one.types:
+                for values in self._settling_values():
+                    with suppress(
+                        psycopg.OperationalError, psycopg.DataError, psycopg.ProgrammingError
+                    ):
+                        self._connection.execute(f"EXPLAIN {executing(self._one, values)}".encode())
+            yield
+
+    def _settling_values(self) -> list[Values]:
+        """Return values for the executions after which the server decides whether it keeps a plan."""
+        if self._settling is None:
+            [first, *_] = next(self._batches({}))
+            self._settling = self.values(first, _CUSTOM_PLANS)
+        return self._settling
+
+    @property
+    def plans_differ(self) -> bool:
+        """Whether a plan that is kept is another one than those that are made for some values."""
+        if not self._one.types:
+            return False
+        self._settling_values()
+        kept, own = (self._plans(keeps_plans=x) for x in (True, False))
+        return any(x != y for x, y in zip(kept, own, strict=True))
+
+    def _plans(self, *, keeps_plans: bool) -> list[str]:
+        """Return the plans for some values, in words that tell them apart."""
+        before, self._keeps_plans = self._keeps_plans, keeps_plans
+        found = []
+        try:
+            with self._ready(self._text, self._types):
+                for values in self._settling_values():
+                    query = f"EXPLAIN (FORMAT JSON) {executing(self._one, values)}"
+                    try:
+                        row = self._connection.execute(query.encode()).fetchone()
+                    except (psycopg.OperationalError, psycopg.DataError, psycopg.ProgrammingError):
+                        if self._connection.closed:
+                            raise
+                        row = None
+                    found.append(_form(row[0][0]["Plan"]) if row else "")
+        finally:
+            self._keeps_plans = before
+        return found
 
     def _average(self, stratum: Stratum) -> Work | None:
         works = [work for _, work in self._executed[stratum]]
@@ -306,10 +359,10 @@ class Bench:
     def checked(self, rows: Sequence[Values]) -> Work | None:
         """Return what executions with these values take, on average; None where the first ones fail."""
         few = rows if self._one.change.kind == "select" else rows[:CHANGES]
-        with prepared(self._connection, self._one.text):
+        with self._ready(self._one.text):
             works = [work for values in few if (work := self._execute(values)) is not None]
         if len(few) < len(rows) and works and self._types:
-            with prepared(self._connection, self._text, self._types):
+            with self._ready(self._text, self._types):
                 works = [work for values in rows if (work := self._execute(values)) is not None]
         return average(works) if works else None
 
@@ -361,6 +414,12 @@ class Bench:
         finally:
             if not connection.closed:
                 connection.execute(b"ROLLBACK")
+
+
+def _form(plan: Mapping[str, Any]) -> str:
+    """Return what a plan is made of: kinds of nodes with their tables and indexes."""
+    own = [str(plan.get(x, "")) for x in ("Node Type", "Join Type", "Relation Name", "Index Name")]
+    return f"{'|'.join(own)}({','.join(map(_form, plan.get('Plans', ())))})"
 
 
 def executing(one: Analysed, values: Values) -> str:

@@ -12,22 +12,15 @@ from dataclasses import dataclass
 from pgdrag.data_twin.load.kinds import TransactionType
 from pgdrag.twins.transactions import TransactionShape
 
-ALWAYS = 0.98  # share of a session's transactions: some sessions do several things one after the other
+ALWAYS = (
+    0.98  # share of a session's transactions: some sessions do several things one after the other
+)
 Place = tuple[int, int, int]  # a shape's number, a step's place, and its parameter's number
 
 
-def session_constants(shapes: Iterable[TransactionShape]) -> dict[Place, int]:
+def session_constants(shapes: Sequence[TransactionShape]) -> dict[Place, int]:
     """Return parameters that a session never changes, those that have the same value by the same number."""
-    within: dict[Place, Place] = {}
-    before: dict[Place, Place] = {}
-    for shape in shapes:
-        for x in shape.links:
-            place = shape.number, x.step, x.parameter
-            if x.share >= ALWAYS and not x.differences:
-                if x.source == "session":
-                    before[place] = x.from_shape, x.from_step, x.from_parameter
-                elif x.source == "transaction":
-                    within[place] = shape.number, x.from_step, x.from_parameter
+    within, before = _links(shapes, "transaction"), _links(shapes, "session")
 
     def first(place: Place) -> Place:
         """Return where a value is first in its transaction."""
@@ -48,6 +41,16 @@ def session_constants(shapes: Iterable[TransactionShape]) -> dict[Place, int]:
         group = groups.get(path[-1], groups.get(found[path[-1]], len({*groups.values()})))
         groups |= dict.fromkeys(path, group)
     return groups
+
+
+def _links(shapes: Sequence[TransactionShape], source: str) -> dict[Place, Place]:
+    """Return which parameters are always equal to another one."""
+    return {
+        (shape.number, x.step, x.parameter): (x.from_shape or shape.number, x.from_step, x.from_parameter)
+        for shape in shapes
+        for x in shape.links
+        if x.source == source and x.share >= ALWAYS and not x.differences
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -18,22 +18,37 @@ def transactions(twin: Twin) -> tuple[str, ...]:
 
 def job(twin: Twin) -> dict[str, object]:
     """Return the `workload` object of the driver's job, as far as the twin alone tells it: what it sends is not in it."""
-    return job_of(twin, [{"name": x, "text": NOTHING, "weight": 1} for x in transactions(twin)], {})
+    scripts: list[dict[str, object]] = [
+        {"name": x, "text": NOTHING, "weight": 1} for x in transactions(twin)
+    ]
+    return job_of(scripts, {}, keeps_plans=keeps_plans(twin) is not False)
 
 
-def job_of(
-    twin: Twin, scripts: list[dict[str, object]], pools: dict[str, object]
-) -> dict[str, object]:
-    """Return the `workload` object of the driver's job for these scripts."""
+def keeps_plans(twin: Twin) -> bool | None:
+    """Return whether the original's sessions prepared statements, so that plans were kept; None: nothing tells."""
+    logged = twin.transactions
+    if logged is not None and logged.prepared_share is not None:
+        return logged.prepared_share > 0.5
     sent = [x for x in twin.workload.statements if x.is_toplevel and x.is_plannable]
     # Where the server counts plans, a statement that is planned for each call was not prepared.
     plans, calls = sum(x.plans for x in sent), sum(x.calls for x in sent)
+    return plans <= calls / 2 if plans else None
+
+
+def job_of(
+    scripts: list[dict[str, object]], pools: dict[str, object], *, keeps_plans: bool
+) -> dict[str, object]:
+    """Return the `workload` object of the driver's job for these scripts.
+
+    Args:
+        keeps_plans: statements are prepared once in a session.
+    """
     return {
         "kind": "pgbench",
         "scripts": scripts,
         "pools": pools,
         "scale": 1,
-        "statements": "extended" if plans > calls / 2 else "prepared",
+        "statements": "prepared" if keeps_plans else "extended",
         "variables": {"fresh": "-1", "clients": "1"},
         "max_tries": 1,
         "allow_shell": False,

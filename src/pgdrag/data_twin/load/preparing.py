@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,7 +16,7 @@ from pgdrag.data_twin import clock
 from pgdrag.data_twin.load.calibration import Bench, Calibrated, Values, Work, wanted
 from pgdrag.data_twin.load.constants import drawn_variables, homes
 from pgdrag.data_twin.load.fresh import Fresh, fresh_options
-from pgdrag.data_twin.load.job import NOTHING, job, job_of
+from pgdrag.data_twin.load.job import NOTHING, job, job_of, keeps_plans
 from pgdrag.data_twin.load.kinds import TransactionType
 from pgdrag.data_twin.load.links import (
     belonging,
@@ -47,6 +48,8 @@ _FEW_CALLS = 1000  # in the window: of so few the mean depends on which values c
 _CANDIDATES = "pgdrag_twin.candidate"
 _CLOSE = 0.1
 _WHOLE = frozenset(["smallint", "integer", "bigint"])
+_EACH = "e"  # behind the names of pools whose values are for plans of their own
+_FAR = 1.0  # logarithm of a ratio from which on more is not worse
 _TELLING = 0.005  # share of the load that a statement has to have to be told about
 
 _BEGIN: tuple[LiteralString, ...] = (
@@ -72,11 +75,13 @@ class _Prepared:
 
     Attributes:
         work: what an execution takes; None where none could be tried.
+        plans_differ: a plan that is kept is another one than those for some values.
     """
 
     sendable: Sendable
     work: Work | None
     problem: str
+    plans_differ: bool = False
 
 
 def prepare(
@@ -98,6 +103,10 @@ def prepare(
     notes = [*mix.left_out]
     known: dict[int, Analysed] = {}
     ready: dict[int, _Prepared] = {}
+    told = keeps_plans(twin)
+    other: dict[
+        int, _Prepared
+    ] = {}  # with plans that are made for each call, where they are other ones
     total_s = max(sum(x.exec_s for x in mix.statements.values()), 1e-9)
     end_s = time.monotonic() + _ALL_S
     # Reads first: what is changed and rolled back leaves traces.
@@ -113,8 +122,15 @@ def prepare(
         most_s = min(
             _LEAST_S + _SHARED_S * statement.exec_s / total_s, max(end_s - time.monotonic(), 0)
         )
-        ready[number] = _prepared(connection, found, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s)  # fmt: skip
-        _keep(connection, found, ready[number])
+        make = partial(_prepared, connection, found, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s)  # fmt: skip
+        ready[number] = make(keeps_plans=told is not False)
+        if told is None and ready[number].plans_differ:
+            other[number] = make(keeps_plans=False, suffix=_EACH)
+    kept = told if told is not None else _are_kept(known, ready, other)
+    if not kept:
+        ready |= other
+    for number, one in known.items():
+        _keep(connection, one, ready[number])
     step("statements", len(mix.statements), len(mix.statements))
     notes += _differences(twin, known, ready)
     foreign = foreign_keys(twin)
@@ -122,7 +138,7 @@ def prepare(
         n: x.sendable if is_once(known[n]) else replace(x.sendable, belonging=partial(belonging, known[n], foreign=foreign))
         for n, x in ready.items()
     }  # fmt: skip
-    _keep_job(connection, twin, mix, known, sendable)
+    _keep_job(connection, twin, mix, known, sendable, keeps_plans=kept)
     for schema, name in {(x.table.schema, x.table.name) for x in known.values() if x.table}:
         # What was tried left dead rows behind.
         connection.execute(f"VACUUM {quoted(schema, name)}".encode())
@@ -151,7 +167,15 @@ def _prepared(
     now: str,
     most: int,
     most_s: float,
+    keeps_plans: bool,
+    suffix: str = "",
 ) -> _Prepared:
+    """Choose a statement's values, and make its pool.
+
+    Args:
+        keeps_plans: plans are those of a statement that a session has prepared.
+        suffix: of the pool's name.
+    """
     keys = fresh_options(connection, one)
     drawn = sampled(one, seed=seed, now=now)
     problem = _make_candidates(connection, drawn)
@@ -162,9 +186,11 @@ def _prepared(
         free = {n: free_value(one, n, now) for n in one.parameters if n not in one.limits}
         drawn = Sampled("", {}, free=free)
         _make_candidates(connection, drawn)
-    bench = Bench(connection, one, drawn, _first(keys), _CANDIDATES, most_s=most_s)
+    bench = Bench(
+        connection, one, drawn, _first(keys), _CANDIDATES, most_s=most_s, keeps_plans=keeps_plans
+    )
     calibrated = bench.calibrated()
-    pool, work = f"s{one.number}" if one.types else "", calibrated.work
+    pool, work = f"s{one.number}{suffix}" if one.types else "", calibrated.work
     is_in_turn = is_once(one)
     if pool:
         rows: list[Values] = []
@@ -181,7 +207,22 @@ def _prepared(
         work = bench.checked([bench.with_fresh(row) for row in rows]) or work
     why = bench.problem if work is None else ""
     sendable = Sendable(one.text, one.types, pool, keys, is_in_turn)
-    return _Prepared(sendable, work, problem or why)
+    return _Prepared(sendable, work, problem or why, bench.plans_differ)
+
+
+def _are_kept(
+    known: Mapping[int, Analysed], kept: Mapping[int, _Prepared], each: Mapping[int, _Prepared]
+) -> bool:
+    """Return whether the original's sessions kept plans: how a call's rows and blocks are nearer to what was counted."""
+
+    def distance(number: int, of: Mapping[int, _Prepared]) -> float:
+        work, target = of[number].work, wanted(known[number])
+        if work is None:
+            return _FAR
+        return min(_FAR, sum(abs(math.log((getattr(work, x) + 1) / (getattr(target, x) + 1))) for x in ("rows", "blocks")))  # fmt: skip
+
+    nearer_s = sum(known[x].wanted.exec_s * (distance(x, kept) - distance(x, each)) for x in each)
+    return nearer_s <= _CLOSE * sum(x.wanted.exec_s for x in known.values())
 
 
 def _first(keys: Sequence[Sequence[Fresh]]) -> list[Fresh]:
@@ -297,6 +338,8 @@ def _keep_job(
     mix: Mix,
     known: Mapping[int, Analysed],
     sendable: Mapping[int, Sendable],
+    *,
+    keeps_plans: bool,
 ) -> None:
     scripts: list[dict[str, object]] = []
     used: dict[str, object] = {}
@@ -307,7 +350,7 @@ def _keep_job(
         columns, there = ", ".join(names), " AND ".join(f"{name} IS NOT NULL" for name in names)
         used[x.pool] = {
             # Those that many rows have come sooner, and each once.
-            "query": f"SELECT {columns} FROM pgdrag_twin.pool_s{x.statement} WHERE {there} GROUP BY {columns} ORDER BY min(n)",
+            "query": f"SELECT {columns} FROM pgdrag_twin.pool_{sendable[x.statement].pool} WHERE {there} GROUP BY {columns} ORDER BY min(n)",
             "variables": names,
             "order": "in_turn",
         }
@@ -319,14 +362,15 @@ def _keep_job(
         draws = [{name: x for name, x in asdict(draw).items() if x} for draw in script.draws]
         scripts.append({"name": kind.name, "text": script.text, "weight": weight, "draws": draws})
         for pool in {x.pool for x in script.draws} - used.keys():
-            one = known[int(pool[1:])]
+            one = known[int(pool[1:].removesuffix(_EACH))]
             names = [f"p{n}" for n in one.parameters]
             used[pool] = {
                 "query": f"SELECT {', '.join(names)} FROM pgdrag_twin.pool_{pool} ORDER BY n",
                 "variables": names,
                 "order": "in_turn" if sendable[one.number].is_in_turn else "random",
             }
-    sent = job_of(twin, scripts, used) if any(x["weight"] for x in scripts) else job(twin)
+    is_any = any(x["weight"] for x in scripts)
+    sent = job_of(scripts, used, keeps_plans=keeps_plans) if is_any else job(twin)
     connection.execute("INSERT INTO pgdrag_twin.job VALUES (%s::jsonb)", (json.dumps(sent),))
 
 
