@@ -27,7 +27,7 @@ from pgdrag.data_twin.load.statements import Analysed, Result, Root, Table
 from pgdrag.data_twin.load.texts import change_of, limits, refusal, sendable
 from pgdrag.twins.fidelity import statement_key
 from pgdrag.twins.mending import typed_texts
-from pgdrag.twins.model import Activity, Constraint, Schema, Statement, Twin
+from pgdrag.twins.model import Activity, Constraint, Relation, Schema, Statement, Twin
 from pgdrag.twins.transactions import LoggedTransactions, ParameterLink, Spread, TransactionShape
 from pgdrag.twins.transactions import Loop as LoggedLoop
 from pgdrag.twins.transactions import Step as LoggedStep
@@ -173,6 +173,35 @@ def test_statements_that_ran_equally_often_in_blocks_are_one_transaction() -> No
     assert (alone.name, alone.is_block, alone.weight) == ("s6 SELECT", False, 300)
 
 
+def test_two_transactions_of_nearly_as_many_calls_stay_two() -> None:
+    """Of New-Order and Payment of TPC-C there are almost as many."""
+    twin = twin_of(
+        called(ADD, number=1, calls=5900), called(READ, number=2, calls=5901),
+        called(NOTE, number=3, calls=5800), called("SELECT 2 + $1", number=4, calls=5801),
+        called("SELECT 3 + $1", number=5, calls=5790),  # some end before it
+        control("BEGIN", 11_701, 6), control("END", 11_701, 7),
+    )  # fmt: skip
+    found = sorted([x.statement for x in kind.steps] for kind in mix_of(twin).types)
+    assert found == [[2, 1], [4, 5, 3]]
+
+
+def test_a_change_that_waited_comes_before_those_that_did_not() -> None:
+    """Who waits for a row must not hold what others want, as nobody waited for that."""
+    hot, cold = called(ADD, number=1, exec_s=9.0, shared_hit=5), called(ADD.replace("a", "z"), number=2, exec_s=0.01, shared_hit=5)  # fmt: skip
+    relations = (Relation("s", "z", "table", 1, 20.0), Relation("s", "a", "table", 1, 2000.0))
+    small = called("SELECT 2 + $1", number=3, exec_s=0.01, shared_hit=5)
+    twin = twin_of(hot, cold, small, control("BEGIN", 100, 4), control("END", 100, 5), relations=relations)  # fmt: skip
+
+    def order(waits: dict[str, float]) -> list[int]:
+        [kind] = mix_of(replace(twin, activity=Activity(waits=waits))).types
+        return [x.statement for x in kind.steps]
+
+    assert order({}) == [3, 1, 2]  # the small table last
+    twin = replace(twin, relations=(replace(relations[0], tuples=5000.0), relations[1]))
+    assert order({}) == [3, 2, 1]
+    assert order({"Lock:transactionid": 0.4}) == [3, 1, 2]
+
+
 def test_without_begin_each_statement_is_a_transaction() -> None:
     twin = twin_of(called(ADD, number=1, calls=70), called(READ, number=2, calls=70))
     assert [(x.is_block, len(x.steps)) for x in mix_of(twin).types] == [(False, 1), (False, 1)]
@@ -263,6 +292,20 @@ def shape_with(number: int, *links: ParameterLink) -> TransactionShape:
     return TransactionShape(number, (LoggedStep(1), LoggedStep(2)), 40, Spread(1.0, (1.0,) * 8), links=links)  # fmt: skip
 
 
+def test_what_a_query_returned_is_asked_for_though_rounds_mostly_had_the_same() -> None:
+    """The first in the queues of all districts have the same number, mostly."""
+    first = about(1, "SELECT ticket FROM waiting WHERE site = $1 LIMIT 1", "(waiting.site = $1)", Result("ticket", "waiting", "ticket", True))  # fmt: skip
+    gone = about(2, "DELETE FROM waiting WHERE site = $1 AND ticket = $2", "((waiting.site = $1) AND (waiting.ticket = $2))")  # fmt: skip
+    for is_exact in (True, False):
+        kind = TransactionType(
+            "t", 1, (Step(1), Step(2)), (Loop(0, 1, ((3, 1.0),)),),
+            (Link(1, 1, 0, 1), Link(1, 2, 1, 2, is_of_round=True, is_exact=is_exact)), knows_order=True,
+        )  # fmt: skip
+        found = linked(kind, {1: first, 2: gone}, replace(twin_of(), schema=QUEUE)).links
+        last = {(x.step, x.parameter): x for x in found}[1, 2]
+        assert last.returned == ("" if is_exact else "ticket")
+
+
 def test_a_session_keeps_what_is_equal_to_its_transaction_before_whatever_that_was() -> None:
     shapes = (
         shape_with(
@@ -315,6 +358,16 @@ def test_a_script_takes_what_the_session_keeps_once_and_what_belongs_to_it() -> 
         "SELECT b FROM a WHERE a = :home9_p3 AND c = :s2_p2;",
         "END;",
     ]
+
+
+def test_the_end_of_a_range_is_as_far_from_its_beginning_as_it_was() -> None:
+    link = Link(0, 2, 0, 1, differences=(-20,))
+    kind = TransactionType("t", 1, (Step(1),), links=(link,), is_block=False)
+    for type_, end in (("integer", "s1_p2d"), ("timestamp with time zone", "s1_p2")):
+        one = Sendable("SELECT b FROM a WHERE n < $1 AND n >= $2", (type_, type_), "s1")
+        text = script_of(kind, {1: one}).text
+        assert text.endswith(f"SELECT b FROM a WHERE n < :s1_p1 AND n >= :{end};\n")
+        assert ("\\set s1_p2d :s1_p1 + -20\n" in text) == (type_ == "integer")
 
 
 # --- scripts --------------------------------------------------------------------------------

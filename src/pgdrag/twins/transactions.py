@@ -16,6 +16,7 @@ from pgdrag.twins.fields import STRICT, Amount, Count, Share
 
 QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 POSITIONS = 20
+ALWAYS = 0.98  # share from which on two parameters are taken for equal in any case: what else happens is an exception
 
 Ordinal = Annotated[int, Field(ge=1)]
 Ending = Literal["commit", "rollback", "error"]
@@ -112,7 +113,8 @@ class TransactionShape:
         duration_s: from the beginning of the first statement to the end of the last.
         pause_s: since the end of the session's transaction before it; None where there was none.
         last_pause_s: of a block: between its last statement's end and the beginning of COMMIT or ROLLBACK.
-        links: how parameters follow from earlier ones; of each parameter the one with the largest share.
+        links: how parameters follow from earlier ones; of each parameter the one with the largest share, and of one that is
+            equal in all rounds of a loop that of its first round.
         follows: which shapes the session's transaction before it had: number (0: one that is not listed), share.
     """
 

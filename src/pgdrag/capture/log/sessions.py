@@ -132,10 +132,7 @@ class Sessions:
             return
         self._flush(session)
         text = entry.message[match.end() :]
-        if _PLANNED.match(text):
-            is_named = kind == "execute" and "<unnamed>" not in match[0]
-            self.named += is_named
-            self.unnamed += not is_named
+        self._count_sent(text, is_named=kind == "execute" and "<unnamed>" not in match[0])
         if duration is None:
             session.pending = entry._replace(message=text)
         else:
@@ -149,6 +146,11 @@ class Sessions:
         if self._busy:
             self.at_once.add(len(self._busy))
             self._busy.clear()
+
+    def _count_sent(self, text: str, *, is_named: bool) -> None:
+        if _PLANNED.match(text):
+            self.named += is_named
+            self.unnamed += not is_named
 
     def _flush(self, session: Session) -> None:
         """Take a statement whose end the log does not tell as one without a duration."""

@@ -16,6 +16,7 @@ from pgdrag.capture.log.sessions import Executed, Session, Transaction
 from pgdrag.capture.log.texts import SeenStatement
 from pgdrag.capture.log.values import SpreadCount, ValueAccount, amount_of, rounded
 from pgdrag.twins.transactions import (
+    ALWAYS,
     Ending,
     Loop,
     ParameterLink,
@@ -436,7 +437,8 @@ def _links(
     for (place, kind, shape, source), count in one.equal.items():
         given = one.given[place, kind, shape]
         share = min(count / given, 1.0)
-        is_followed = kind != "session" or (shape in shown and given >= _LEAST_OF_SESSIONS)
+        least = _LEAST_SEEN if share >= ALWAYS else _LEAST_OF_SESSIONS
+        is_followed = kind != "session" or (shape in shown and given >= least)
         if share < _LEAST_SHARE or given < _LEAST_SEEN or not is_followed:
             continue
         if _is_more_than_chance(one, place, source, share, kind, are_same):
@@ -450,9 +452,11 @@ def _links(
         # Within the transaction first: what comes from before it is then known, too.
         some = candidates.get(place, [])
         within = [x for x in some if x.source in ("transaction", "loop")]
-        yield from (
-            _nearest(within) or _width(one, place) or _stepped(one, place) or _nearest(some)
-        )
+        found = _nearest(within) or _width(one, place) or _stepped(one, place) or _nearest(some)
+        yield from found
+        if any(x.source == "round" and not x.differences for x in found):
+            # What stays in a loop comes from before it.
+            yield from _nearest([x for x in some if x.source == "session"])
 
 
 def _nearest(links: Sequence[ParameterLink]) -> list[ParameterLink]:

@@ -10,11 +10,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdrag.data_twin.load.kinds import TransactionType
-from pgdrag.twins.transactions import TransactionShape
+from pgdrag.twins.transactions import ALWAYS, TransactionShape
 
-ALWAYS = (
-    0.98  # share of a session's transactions: some sessions do several things one after the other
-)
 Place = tuple[int, int, int]  # a shape's number, a step's place, and its parameter's number
 
 

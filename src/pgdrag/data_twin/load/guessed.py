@@ -13,14 +13,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from statistics import median
 
 from pgdrag.data_twin.load.kinds import MOST_ROUNDS, MOST_STEPS, Loop, Step, TransactionType
-from pgdrag.data_twin.load.texts import change_of
+from pgdrag.data_twin.load.texts import Change, change_of
 from pgdrag.twins.mending import limiting
 from pgdrag.twins.model import Statement, Twin
 
 _ALIKE = 0.02  # call counts of one transaction's statements differ by less
 _EXACTLY = 0.001  # those of branches together, and what they are branches of
+_WAITING = 10  # times the usual time for each block
 _TELLING = 20  # times the difference that a window's ends make: fewer calls are equal by chance
 _MOST_BRANCHED = 2  # statements of a group that may be branches
 _MOST_WHOLE, _MOST_ALIKE = (
@@ -68,7 +70,7 @@ class _Guess:
 
     def take_equal_counts(self) -> list[list[int]]:
         """Take statements that ran equally often, with their branches, for transactions; return the others."""
-        found = [*_equal_counts(self._sent.values())]
+        found = [*_equal_counts(self._sent.values(), self._twin.activity.most_active + 3.0)]
         branches = [*_branches(found, self._sent, self._twin, self.blocks)]
         branched = {step.statement for _, steps in branches for step in steps}
         rest = []
@@ -270,15 +272,30 @@ def _repeats(mean: float) -> tuple[tuple[int, float], ...]:
     return ((below, 1 - rest), (below + 1, rest)) if rest > 1 / 1000 else ((below, 1.0),)
 
 
-def _equal_counts(statements: Iterable[Statement]) -> Iterator[list[int]]:
-    """Yield statements that ran equally often, give or take what a window cuts off."""
-    group: list[Statement] = []
+def _equal_counts(statements: Iterable[Statement], cut_off: float) -> Iterator[list[int]]:
+    """Yield statements that ran equally often, give or take what a window cuts off.
+
+    One statement that ran a little less often than others is of the same transaction: some end early. Several that ran
+    equally often are another one.
+
+    Args:
+        cut_off: calls that may be in the window and not others of the same transaction.
+    """
+    groups: list[list[Statement]] = []
     for one in sorted(statements, key=lambda x: (-x.calls, x.number)):
-        slack = _ALIKE * one.calls + 3
-        if group and group[0].calls - one.calls > slack:
+        if groups and groups[-1][0].calls - one.calls <= cut_off + _EXACTLY * one.calls:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    group: list[Statement] = []
+    for more in groups:
+        is_near = group and group[0].calls - more[-1].calls <= _ALIKE * more[-1].calls + 3
+        if is_near and min(len(group), len(more)) == 1:
+            group += more
+            continue
+        if group:
             yield [x.number for x in group]
-            group = []
-        group.append(one)
+        group = [*more]
     if group:
         yield [x.number for x in group]
 
@@ -328,7 +345,8 @@ def _alone(
 def _in_order(numbers: Iterable[int], sent: Mapping[int, Statement], twin: Twin) -> list[int]:
     """Return statements in the order that holds hot rows for the shortest time: reads, then changes, small tables last.
 
-    Who takes from a queue looks for its first row and removes it at once.
+    Who takes from a queue looks for its first row and removes it at once. A change that waited for others comes before those
+    that did not: who waits for a row must not hold what they want.
     """
     numbers = [*numbers]
     tuples = {x.name: x.tuples for x in twin.relations if not x.table}
@@ -343,9 +361,10 @@ def _in_order(numbers: Iterable[int], sent: Mapping[int, Statement], twin: Twin)
         return 1 + max(depth(x, most - 1) for x in above) if above and most else 0
 
     changes = {x: change_of(sent[x].text) for x in numbers}
+    waiting = _waiting(changes, sent, twin)
     removed = {x.table[-1] for x in changes.values() if x.kind == "delete" and x.table}
 
-    def place(number: int) -> tuple[int, int, float, int]:
+    def place(number: int) -> tuple[int, float, float, int]:
         change = changes[number]
         table = change.table[-1] if change.table else ""
         if change.kind == "select":
@@ -353,9 +372,28 @@ def _in_order(numbers: Iterable[int], sent: Mapping[int, Statement], twin: Twin)
         if change.kind == "delete" and any(_first_of(sent[x].text) == table for x in numbers):
             return 0, 1, 0.0, number
         is_insert = change.kind == "insert"
-        return 1 + is_insert, depth(table) if is_insert else 0, -tuples.get(table, 0.0), number
+        rank = depth(table) if is_insert else number not in waiting
+        return 1 + is_insert, rank, -tuples.get(table, 0.0), number
 
     return sorted(numbers, key=place)
+
+
+def _waiting(
+    changes: Mapping[int, Change], sent: Mapping[int, Statement], twin: Twin
+) -> frozenset[int]:
+    """Return the changes that took far longer than their blocks explain, where sessions were seen waiting for locks."""
+    if not any(x.startswith("Lock:") for x in twin.activity.waits):
+        return frozenset()
+    usual_s = median(map(_block_s, sent.values()))
+    return frozenset(
+        number for number, x in changes.items()
+        if x.kind in ("update", "delete") and _block_s(sent[number]) > _WAITING * usual_s
+    )  # fmt: skip
+
+
+def _block_s(one: Statement) -> float:
+    """Return how long a statement took for each block, without reading it."""
+    return max(one.exec_s - (one.io_s or 0.0), 0.0) / max(one.shared_hit + one.shared_read, 1)
 
 
 def _first_of(text: str) -> str:

@@ -54,6 +54,7 @@ class Link:
         returned: the column of the earlier step's result that it is equal to, instead of a parameter.
         is_of_round: the loop's round before, and not the same one or an earlier statement.
         is_in_step: of an earlier loop's round of the same number.
+        is_exact: always; else mostly, as what happens to be equal.
     """
 
     step: int
@@ -64,6 +65,7 @@ class Link:
     differences: tuple[int, ...] = ()
     returned: str = ""
     is_in_step: bool = False
+    is_exact: bool = True
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,7 @@ class _Walk:
         for column, parameter in columns.items():
             told = self._told.get((at, parameter))
             source = sources.get(column)
-            if told is not None:
+            if told is not None and not self._is_by_chance(told, source):
                 if not told.differences and not told.is_of_round and not told.is_in_step:
                     found[parameter] = self._first(Source(told.from_step, told.from_parameter))
             elif source is not None and self._is_to_guess(at, parameter, source):
@@ -168,7 +168,13 @@ class _Walk:
     def _is_to_guess(self, at: int, parameter: int, source: Source) -> bool:
         """Whether no log tells where a parameter is from; that parameters are equal it would have told."""
         is_told = self._kind.knows_order and not source.returned
-        return not is_told and (at, parameter) not in self._told
+        told = self._told.get((at, parameter))
+        return not is_told and (told is None or self._is_by_chance(told, source))
+
+    @staticmethod
+    def _is_by_chance(told: Link, source: Source | None) -> bool:
+        """Whether a log only saw that rounds of a loop mostly have the same value, where each asks for its own before."""
+        return told.is_of_round and not told.is_exact and source is not None and bool(source.returned)  # fmt: skip
 
     def _first(self, source: Source) -> Source:
         """Return where the value of a parameter comes from."""

@@ -22,7 +22,7 @@ from pgdrag.data_twin.load.kinds import (
 )
 from pgdrag.data_twin.load.texts import change_of, refusal, sendable
 from pgdrag.twins.model import Statement, Twin
-from pgdrag.twins.transactions import QUANTILES, LoggedTransactions, Spread
+from pgdrag.twins.transactions import ALWAYS, QUANTILES, LoggedTransactions, Spread
 
 _LEAST_LINK = 0.5  # share of the cases in which two parameters were equal
 _LONGEST_NAME = 40
@@ -115,6 +115,7 @@ def _logged_types(
             Link(
                 new[x.step - 1], x.parameter, new[x.from_step - 1], x.from_parameter, x.source == "round",
                 tuple(round(d) for d in x.differences if abs(d - round(d)) < 1e-9), is_in_step=x.source == "loop",
+                is_exact=x.share >= ALWAYS,
             )
             for x in shape.links
             if x.source != "session" and x.share >= _LEAST_LINK

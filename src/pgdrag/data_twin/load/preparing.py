@@ -26,7 +26,7 @@ from pgdrag.data_twin.load.links import (
 )
 from pgdrag.data_twin.load.mix import Mix, shortened
 from pgdrag.data_twin.load.sampling import Sampled, free_value, is_once, sampled
-from pgdrag.data_twin.load.scripts import Sendable, counters_of, script_of
+from pgdrag.data_twin.load.scripts import WHOLE_NUMBERS, Sendable, counters_of, script_of
 from pgdrag.data_twin.load.statements import Analysed, analysed
 from pgdrag.data_twin.load.texts import change_of
 from pgdrag.data_twin.making import keep_notes
@@ -47,7 +47,6 @@ _CHECKS = 60
 _FEW_CALLS = 1000  # in the window: of so few the mean depends on which values come
 _CANDIDATES = "pgdrag_twin.candidate"
 _CLOSE = 0.1
-_WHOLE = frozenset(["smallint", "integer", "bigint"])
 _EACH = "e"  # behind the names of pools whose values are for plans of their own
 _FAR = 1.0  # logarithm of a ratio from which on more is not worse
 _TELLING = 0.005  # share of the load that a statement has to have to be told about
@@ -381,7 +380,7 @@ def _starts(
     found = {}
     for (step, parameter), difference, rounds in counters_of(kind):
         one = sendable.get(kind.steps[step].statement)
-        if one is None or not one.pool or one.types[parameter - 1] not in _WHOLE:
+        if one is None or not one.pool or one.types[parameter - 1] not in WHOLE_NUMBERS:
             continue
         query = f"SELECT min(p{parameter}::int8), max(p{parameter}::int8) FROM pgdrag_twin.pool_{one.pool} WHERE p{parameter}::int8 >= 0"  # fmt: skip
         row = connection.execute(query.encode()).fetchone()

@@ -19,6 +19,7 @@ from pgdrag.data_twin.load.texts import change_of
 from pgdrag.literals import sql_tokens
 from pgdrag.twins.transactions import QUANTILES
 
+WHOLE_NUMBERS = frozenset(["smallint", "integer", "bigint"])
 _SHARES = 1_000_000
 Place = tuple[int, int]  # a step, from 0, and the number of its parameter
 
@@ -177,7 +178,7 @@ class _Writer:
         names = {n: f"{prefix}p{n}" for n in range(1, len(one.types) + 1)}
         lines: list[str] = []
         for n in names:
-            names[n] = self._linked(at, n, names[n], lines, rounds)
+            names[n] = self._linked(one, at, n, names, lines, rounds)
         if one.pool:
             self._draw(one, prefix, names)
         expressions = {n: f":{name}" for n, name in names.items()}
@@ -214,15 +215,17 @@ class _Writer:
         self._drawn |= {f"{prefix}p{n}" for n in names}
 
     def _linked(
-        self, at: int, parameter: int, own: str, lines: list[str], rounds: tuple[int, ...]
-    ) -> str:
+        self, one: Sendable, at: int, parameter: int, names: Mapping[int, str], lines: list[str], rounds: tuple[int, ...]
+    ) -> str:  # fmt: skip
         """Return the variable of a parameter: its own, the session's, or that of an earlier one."""
         if (at, parameter) in self._constants:
             return self._constants[at, parameter]
-        link = self._links.get((at, parameter))
+        own, link = names[parameter], self._links.get((at, parameter))
         if link is None:
             return own
         other = self._variables.get((link.from_step, link.returned or link.from_parameter))
+        if link.from_step == at and link.from_parameter != parameter and not link.is_of_round:
+            other = names[link.from_parameter]  # the end of a range from its beginning
         if link.is_in_step:
             other = self._of_rounds.get((link.from_step, link.from_parameter, rounds), other)
         if other is None and (at, parameter) in self._starts:
@@ -232,6 +235,8 @@ class _Writer:
             return own
         if not link.differences:
             return other
+        if one.types[parameter - 1] not in WHOLE_NUMBERS:
+            return own
         name = f"{own}d"
         lines += [*_difference(name, other, link)]
         return name
