@@ -5,7 +5,7 @@ of values that make it do as much as in the original, and the driver's job. Modu
 
 - `mix`: the transactions, how often, in which order
 - `conditions`, `texts`, `statements`: what a statement does with each of its parameters
-- `sampling`, `fresh`: values from rows, and values that no row has yet
+- `parameters`, `sampling`, `fresh`: values from rows, rows that belong together, and values that no row has yet
 - `calibration`: which of them make a statement do as much as the original's
 - `constants`: values that a session keeps
 - `links`, `scripts`: a transaction as a script of the driver's

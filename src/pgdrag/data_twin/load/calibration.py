@@ -18,7 +18,8 @@ from typing import Any
 import psycopg
 
 from pgdrag.data_twin.load.fresh import Fresh
-from pgdrag.data_twin.load.sampling import Sampled, cast_type
+from pgdrag.data_twin.load.parameters import cast_type
+from pgdrag.data_twin.load.sampling import Sampled
 from pgdrag.data_twin.load.statements import NAME, Analysed, prepared
 from pgdrag.data_twin.load.texts import probe_of
 

@@ -25,7 +25,8 @@ from pgdrag.data_twin.load.links import (
     linked,
 )
 from pgdrag.data_twin.load.mix import Mix, shortened
-from pgdrag.data_twin.load.sampling import Sampled, free_value, is_once, sampled
+from pgdrag.data_twin.load.parameters import free_value, is_once
+from pgdrag.data_twin.load.sampling import Sampled, sampled
 from pgdrag.data_twin.load.scripts import WHOLE_NUMBERS, Sendable, counters_of, script_of
 from pgdrag.data_twin.load.statements import Analysed, analysed
 from pgdrag.data_twin.load.texts import change_of

@@ -14,7 +14,7 @@ from pgdrag.data_twin.load.constants import Home, drawn_variables
 from pgdrag.data_twin.load.fresh import Fresh
 from pgdrag.data_twin.load.job import NOTHING
 from pgdrag.data_twin.load.kinds import Link, Loop, Step, TransactionType
-from pgdrag.data_twin.load.sampling import cast_type
+from pgdrag.data_twin.load.parameters import cast_type
 from pgdrag.data_twin.load.texts import change_of
 from pgdrag.literals import sql_tokens
 from pgdrag.twins.transactions import QUANTILES
