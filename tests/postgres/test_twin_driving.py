@@ -15,6 +15,13 @@ from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Measurement
 from pgdrag.servers.cluster import Cluster
 from pgdrag.twins.model import Constraint, Schema, Statement, Twin
+from pgdrag.twins.transactions import (
+    LoggedTransactions,
+    ParameterLink,
+    Spread,
+    Step,
+    TransactionShape,
+)
 from twin_statements import called, twin_of
 
 pytestmark = newest
@@ -203,3 +210,55 @@ def test_a_row_refers_to_what_the_insert_before_it_returned(shop: Cluster) -> No
     assert sales == items > 0
     assert first.year == 1999
     assert length == pytest.approx(640, abs=160)
+
+
+VISITS = """
+CREATE TABLE visit (customer int NOT NULL, session int DEFAULT pg_backend_pid());
+INSERT INTO visit SELECT i, NULL FROM generate_series(1, 20) AS i;
+ANALYZE visit;
+"""
+
+
+def test_each_session_keeps_a_value_that_the_logs_sessions_kept(shop: Cluster) -> None:
+    visit = of(1, "INSERT INTO visit (customer) VALUES ($1)", rows=1)
+    kept = ParameterLink(1, 1, "session", 1, 1, 1.0, from_shape=1)
+    shape = TransactionShape(1, (Step(1),), 40, Spread(1.0, (1.0,) * 8), links=(kept,))
+    log = LoggedTransactions("csvlog", 60.0, 100, 40, shapes=(shape,))
+    twin = replace(twin_of(visit), transactions=log)
+    with as_load(shop) as connection:
+        connection.execute(VISITS.encode())
+        assert quickly_prepared(connection, twin) == ()
+        assert [x for x in driven(shop, twin).errors if x[1] != "57014"] == []
+        query = "SELECT count(*), min(customer), max(customer) FROM visit WHERE session IS NOT NULL GROUP BY session"
+        rows = connection.execute(query.encode()).fetchall()
+    busy = [(low, high) for count, low, high in rows if count > 1]
+    assert len(busy) == LOAD.connections
+    assert all(low == high for low, high in busy)
+    assert len({*busy}) == LOAD.connections  # each its own
+
+
+SKEWED = """
+CREATE TABLE thing (id int PRIMARY KEY, words text NOT NULL);
+INSERT INTO thing SELECT i, repeat('x', 80) FROM generate_series(1, 5000) AS i;
+CREATE TABLE skewed (kind int NOT NULL, thing int NOT NULL);
+INSERT INTO skewed SELECT CASE WHEN i % 2 = 0 THEN 0 ELSE i END, 1 + i % 5000 FROM generate_series(1, 20000) AS i;
+CREATE INDEX ON skewed (kind);
+VACUUM ANALYZE thing;
+VACUUM ANALYZE skewed
+"""
+
+
+@pytest.mark.parametrize(("blocks", "sent"), [(170, "extended"), (30_100, "prepared")])
+def test_statements_are_prepared_if_a_plan_that_is_kept_does_what_the_originals_did(
+    shop: Cluster, blocks: float, sent: str
+) -> None:
+    """A plan for any kind looks up each thing, one for the frequent kind reads them all."""
+    query = "SELECT t.words FROM skewed AS s JOIN thing AS t ON t.id = s.thing WHERE s.kind = $1"
+    twin = twin_of(of(1, query, rows=10_000, blocks=blocks))
+    with as_load(shop) as connection:
+        connection.execute("DROP TABLE IF EXISTS skewed, thing")
+        for statement in SKEWED.split(";"):
+            connection.execute(statement.encode())
+        quickly_prepared(connection, twin)
+        [(job,)] = connection.execute("SELECT job FROM pgdrag_twin.job").fetchall()
+    assert job["statements"] == sent

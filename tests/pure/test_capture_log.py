@@ -270,6 +270,23 @@ def test_a_session_that_keeps_to_its_customer_is_seen(tmp_path: Path) -> None:
     assert (link.source, link.from_shape, link.share) == ("session", 1, 1.0)
 
 
+def test_what_a_session_keeps_is_seen_in_a_loop_too(tmp_path: Path) -> None:
+    """All rounds have it, and the first one has it from the transaction before."""
+    log = Log()
+    for _ in range(15):
+        for pid in (100, 200, 300, 400):
+            log.say("BEGIN", *[f"SELECT a FROM b WHERE c = {pid * 1111} AND d = {n}" for n in (1, 2, 3)], "COMMIT", pid=pid)  # fmt: skip
+    (shape,) = read(log.text.replace("6921a1b2.3e8", ""), tmp_path).shapes
+    found = [(x.parameter, x.source, x.share, x.differences) for x in shape.links]
+    assert found == [(1, "round", 1.0, ()), (1, "session", 1.0, ()), (2, "round", 1.0, (1.0,))]
+
+
+def test_how_many_statements_were_prepared_is_told(tmp_path: Path) -> None:
+    sent = ["execute S_1: SELECT a", "execute <unnamed>: SELECT b", "statement: SELECT c", "statement: BEGIN", "statement: UPDATE d SET e = 1"]  # fmt: skip
+    text = "".join(line(csv_record, f"duration: 1.000 ms  {x}") for x in sent)
+    assert read(text, tmp_path).prepared_share == 0.25
+
+
 def test_new_ids_frequent_values_and_nulls_are_told(tmp_path: Path) -> None:
     log = Log()
     for at in range(400):

@@ -162,6 +162,28 @@ def test_lines_lie_beneath_their_orders() -> None:
     assert all(x == set(range(len(x))) for x in by_order.values())
 
 
+def test_lines_begin_at_the_first_though_a_sample_has_seen_it_too_often() -> None:
+    """Orders of 5 to 15 lines, of which ANALYZE says that a little more than all have a second one."""
+    numbers = np.array(
+        [1000, 1044, 995, 1000, 990, 910, 820, 730, 640, 550, 450, 360, 270, 180, 90]
+    )
+    places, _ = distinct_combinations([np.full(1000, 10), numbers], int(numbers.sum()), rng())
+    orders, lines = np.unique(places[:, 0], return_counts=True)
+    assert len(orders) == 1000
+    assert (np.bincount(lines, minlength=16)[[5, 10, 15]] > 50).all()
+    assert all(
+        places[places[:, 0] == x, 1].max() == n - 1
+        for x, n in zip(orders[:50], lines[:50], strict=True)
+    )
+
+
+def test_pages_with_room_are_in_all_parts_of_a_table() -> None:
+    steps = fill_steps(2000 * 22 + 500, 2000, 23.0)
+    assert [fill for fill, _ in steps] == [100, 97] * 8
+    assert sum(number for _, number in steps) == 2000 * 22 + 500
+    assert fill_steps(2000 * 23 - 100, 2000, 23.0) == [(None, 2000 * 23 - 100)]
+
+
 def test_a_table_in_the_order_of_its_key_is_found_to_be() -> None:
     first, second = (x.ravel() for x in np.indices((20, 500)))
     mixed = rng().permutation(10_000)

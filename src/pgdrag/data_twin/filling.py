@@ -24,7 +24,8 @@ _BATCH_ROWS = 10_000
 _SAMPLE_ROWS = 5000  # that show how many rows go on a full page
 _SMALL_BLOCKS = 16  # tables up to this are as they come
 _LEAST_FILL, _MOST_FILL = 10, 100
-_FULL_ENOUGH = 0.95  # of the rows that a full page has
+_FULL_ENOUGH = 0.995  # of the rows that a full page has
+_STRETCHES = 8  # of a table that has both kinds of pages
 # COPY extends a table by more than it needs: of a table that is not much larger the rest is cut off between two steps.
 _CUT_BLOCKS = 4000
 _NEEDS_ESCAPE = re.compile(r"[\\\t\n\r]")
@@ -213,7 +214,8 @@ _NUMBER = "pgdrag_row"
 def fill_steps(rows: int, blocks: int, rows_of_full_page: float) -> list[tuple[int | None, int]]:
     """Return fillfactors for a table to have so many blocks, each with the number of rows for which it holds.
 
-    A page has whole rows: some pages have one more than others. None: pages as full as they come.
+    A page has whole rows: some pages have one more than others, in all parts of the table, as where an updated row left its
+    page. None: pages as full as they come.
     """
     wanted = rows / blocks
     if wanted >= _FULL_ENOUGH * rows_of_full_page:
@@ -223,10 +225,12 @@ def fill_steps(rows: int, blocks: int, rows_of_full_page: float) -> list[tuple[i
         return [(_fill(wanted, rows_of_full_page), rows)]
     # Pages with one more, p of them: p * (fewer + 1) + (blocks - p) * fewer = rows.
     with_more = (rows - blocks * fewer) * (fewer + 1)
+    stretches = _STRETCHES if blocks >= 100 * _STRETCHES else 1
     steps = [
-        (_fill(fewer + 1 + 0.3, rows_of_full_page), with_more),
-        (_fill(fewer + 0.3, rows_of_full_page), rows - with_more),
-    ]
+        (_fill(rows_of_page + 0.3, rows_of_full_page), number * (at + 1) // stretches - number * at // stretches)
+        for at in range(stretches)
+        for rows_of_page, number in ((fewer + 1, with_more), (fewer, rows - with_more))
+    ]  # fmt: skip
     return [(fill, number) for fill, number in steps if number > 0]
 
 

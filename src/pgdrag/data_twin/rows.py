@@ -92,6 +92,8 @@ class TwinRows(WantedColumns):
         for of in {table.name, *self._ancestors(self._schema[table.name])}:
             own = self._kept.setdefault(of, {})
             own[name] = np.concatenate((own[name], codes)) if name in own else codes
+            # Who refers to it has values that are there: more are made up than statistics name.
+            self._values[*of, name] = np.unique(own[name][own[name] != NULL])
 
     def _correlation(self, table: FilledTable, name: str) -> float | None:
         if table.is_inherited:  # the order of rows within partitions is theirs

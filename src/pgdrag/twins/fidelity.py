@@ -382,12 +382,12 @@ def _amounts(was: _Totals, now: _Totals) -> Iterator[Amount]:
         if name == "blocks read":  # whichever is in a cache is read again
             free = max(free, WITHIN * was.per_call("blocks"))
         if name == "WAL bytes":
-            free = max(free, _of_images(was, now), _of_pruning(was))
+            free = max(free, _of_images(was, now, before), _of_pruning(was))
         is_bound = name not in _OF_MACHINE
         yield Amount(name, before, after, _is_within(before, after, free), is_bound)
 
 
-def _of_images(was: _Totals, now: _Totals) -> float:
+def _of_images(was: _Totals, now: _Totals, before: float) -> float:
     """Return how many bytes of WAL a call may differ by, since pages are logged whole at their first change after a checkpoint.
 
     How many those are tells how long ago it was, not what the statement does; that its number of records tells.
@@ -396,7 +396,8 @@ def _of_images(was: _Totals, now: _Totals) -> float:
     if not _is_within(*records, 0.05):
         return 0.0
     images = was.per_call("WAL images"), now.per_call("WAL images")
-    return abs(images[1] - images[0]) * _BLOCK_BYTES
+    # The rest may differ as ever.
+    return abs(images[1] - images[0]) * _BLOCK_BYTES + WITHIN * before
 
 
 def _of_pruning(was: _Totals) -> float:

@@ -11,7 +11,7 @@ import itertools
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,6 +37,7 @@ _SIZES = (1, 10, 100, 1000, 10_000)
 _SIZE_ROUNDS = 3
 _PAGE_BYTES = 8192
 _CUSTOM_PLANS = 5  # after which the server decides whether it keeps one
+_COMPARED = 4  # strata of which plans are compared
 # A program seldom asks for what is not there: sooner for keys that have fewer rows.
 _COSTS = {"row": 0.0, "joined": 0.005, "absent": 2.0}
 # Few keys that are changed wait for each other's rows more than the original's did, and few that are read are cached.
@@ -106,7 +107,6 @@ class Bench:
         self._fresh = {x.parameter: x for x in fresh}
         self._candidates = candidates
         self._most_s, self._keeps_plans = most_s, keeps_plans
-        self._settling: list[Values] | None = None
         self._serial = itertools.count(1)
         # What is changed and rolled back leaves dead rows: a query finds the same rows without.
         probe = probe_of(one.text)
@@ -171,12 +171,9 @@ class Bench:
 
         def written(size: int) -> float | None:
             tried = replace(stratum, given=(*stratum.given, *((n, str(size)) for n in sizes)))
-            with self._ready(self._one.text):
-                works = [
-                    work
-                    for values in self.values(tried, CHANGES)
-                    if (work := self._execute(values)) is not None
-                ]
+            few = self.values(tried, CHANGES)
+            with self._ready(few, self._one.text):
+                works = [work for values in few if (work := self._execute(values)) is not None]
             return _own_wal(average(works)) if works else None
 
         known: dict[int, float] = {}
@@ -287,8 +284,9 @@ class Bench:
     def _tried(self, stratum: Stratum, tries: int) -> Work | None:
         """Execute a statement with further values of a stratum; None where none could be executed, ever."""
         executed, start = self._executed.setdefault(stratum, []), time.monotonic()
-        with self._ready(self._text, self._types):
-            for values in self.values(stratum, tries, first=len(executed)):
+        more = self.values(stratum, tries, first=len(executed))
+        with self._ready(more, self._text, self._types):
+            for values in more:
                 work = self._execute(values)
                 if work is not None:
                     executed.append((values, work))
@@ -298,53 +296,51 @@ class Bench:
         return self._average(stratum)
 
     @contextmanager
-    def _ready(self, text: str, types: Sequence[str] = ()) -> Iterator[None]:
-        """Prepare a statement, and have it planned as in a session of the load that has executed it some times."""
+    def _ready(
+        self, sample: Sequence[Values], text: str, types: Sequence[str] = ()
+    ) -> Iterator[None]:
+        """Prepare a statement, and have it planned as in a session of the load that has executed it some times.
+
+        Args:
+            sample: values that it is executed with.
+        """
         mode = "auto" if self._keeps_plans else "force_custom_plan"
         self._connection.execute(f"SET plan_cache_mode = {mode}".encode())
         with prepared(self._connection, text, types):
-            if self._keeps_plans and self._one.types:
-                for values in self._settling_values():
-                    with suppress(
-                        psycopg.OperationalError, psycopg.DataError, psycopg.ProgrammingError
-                    ):
-                        self._connection.execute(f"EXPLAIN {executing(self._one, values)}".encode())
+            if self._keeps_plans and self._one.types and sample:
+                for values in itertools.islice(itertools.cycle(sample), _CUSTOM_PLANS):
+                    self._explain(values)
             yield
 
-    def _settling_values(self) -> list[Values]:
-        """Return values for the executions after which the server decides whether it keeps a plan."""
-        if self._settling is None:
-            [first, *_] = next(self._batches({}))
-            self._settling = self.values(first, _CUSTOM_PLANS)
-        return self._settling
-
-    @property
-    def plans_differ(self) -> bool:
-        """Whether a plan that is kept is another one than those that are made for some values."""
+    def plans_differ(self, calibrated: Calibrated) -> bool:
+        """Return whether a plan that is kept is another one than those that are made for some of the values."""
         if not self._one.types:
             return False
-        self._settling_values()
-        kept, own = (self._plans(keeps_plans=x) for x in (True, False))
-        return any(x != y for x, y in zip(kept, own, strict=True))
+        some = [x for x, _ in sorted(calibrated.shares, key=lambda x: -x[1])[:_COMPARED]]
+        sample = [values for stratum in some for values in self.values(stratum, _CUSTOM_PLANS)]
+        kept, own = (self._plans(sample, keeps_plans=x) for x in (True, False))
+        return kept != own
 
-    def _plans(self, *, keeps_plans: bool) -> list[str]:
+    def _plans(self, sample: Sequence[Values], *, keeps_plans: bool) -> list[str]:
         """Return the plans for some values, in words that tell them apart."""
         before, self._keeps_plans = self._keeps_plans, keeps_plans
-        found = []
         try:
-            with self._ready(self._text, self._types):
-                for values in self._settling_values():
-                    query = f"EXPLAIN (FORMAT JSON) {executing(self._one, values)}"
-                    try:
-                        row = self._connection.execute(query.encode()).fetchone()
-                    except (psycopg.OperationalError, psycopg.DataError, psycopg.ProgrammingError):
-                        if self._connection.closed:
-                            raise
-                        row = None
-                    found.append(_form(row[0][0]["Plan"]) if row else "")
+            with self._ready(sample, self._text, self._types):
+                return [self._explain(values) for values in sample]
         finally:
             self._keeps_plans = before
-        return found
+
+    def _explain(self, values: Values) -> str:
+        """Have a plan made, and return what it is made of; "" where these values cannot be planned for."""
+        query = f"EXPLAIN (FORMAT JSON) {executing(self._one, values)}"
+        try:
+            row = self._connection.execute(query.encode()).fetchone()
+        except psycopg.Error:
+            if self._connection.closed:
+                raise
+            return ""
+        assert row is not None, "EXPLAIN has an answer"
+        return _form(row[0][0]["Plan"])
 
     def _average(self, stratum: Stratum) -> Work | None:
         works = [work for _, work in self._executed[stratum]]
@@ -360,10 +356,10 @@ class Bench:
     def checked(self, rows: Sequence[Values]) -> Work | None:
         """Return what executions with these values take, on average; None where the first ones fail."""
         few = rows if self._one.change.kind == "select" else rows[:CHANGES]
-        with self._ready(self._one.text):
+        with self._ready(few, self._one.text):
             works = [work for values in few if (work := self._execute(values)) is not None]
         if len(few) < len(rows) and works and self._types:
-            with self._ready(self._text, self._types):
+            with self._ready(rows, self._text, self._types):
                 works = [work for values in rows if (work := self._execute(values)) is not None]
         return average(works) if works else None
 

@@ -207,7 +207,7 @@ def _prepared(
         work = bench.checked([bench.with_fresh(row) for row in rows]) or work
     why = bench.problem if work is None else ""
     sendable = Sendable(one.text, one.types, pool, keys, is_in_turn)
-    return _Prepared(sendable, work, problem or why, bench.plans_differ)
+    return _Prepared(sendable, work, problem or why, bench.plans_differ(calibrated))
 
 
 def _are_kept(
