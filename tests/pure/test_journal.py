@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import itertools
 import json
 import os
 import sqlite3
@@ -9,6 +10,7 @@ import struct
 import subprocess
 import sys
 import zlib
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -353,6 +355,35 @@ def test_a_damaged_journal_is_told_without_a_traceback(journal: Journal) -> None
     damaged = Journal(journal.path)
     with pytest.raises(JournalError, match="could not use journal"):
         damaged.summaries()
+
+
+def test_a_value_of_another_kind_in_any_column_is_read_or_told_in_words(journal: Journal) -> None:
+    run_id = begin(journal)
+    trials = expand(Block((STUDY.rungs[1].treatment,)), STUDY, seed=5, block_number=1, first_number=1)  # fmt: skip
+    journal.plan_trials(run_id, trials)
+    result = SimulatedTrialRunner(Truth()).run(trials[0], lambda event: None)
+    result = replace(result, recordings=EXHIBITS)
+    journal.end_attempt(run_id, journal.begin_attempt(run_id, 1), result)
+    journal.close()
+    sound = journal.path.read_bytes()
+    told = set()
+    for table in ("run", "trial", "attempt", "sample", "exhibits"):
+        with sqlite3.connect(journal.path) as db:
+            columns = [name for _, name, *_ in db.execute(f"PRAGMA table_info({table})")]
+        for column, value in itertools.product(columns, ("words", b"\xff", None)):
+            journal.path.write_bytes(sound)
+            db = sqlite3.connect(journal.path, isolation_level=None)
+            with suppress(sqlite3.IntegrityError):  # SQLite itself lets no such value in
+                db.execute(f"UPDATE {table} SET {column} = ?", (value,))
+            db.close()
+            with closing(Journal(journal.path)) as opened:
+                try:
+                    for one in opened.summaries():
+                        opened.trial_lines(one.run_id)
+                        opened.run(one.run_id)
+                except JournalError:
+                    told.add((table, column))
+    assert {("run", "run_id"), ("run", "started_unix_s"), ("sample", "committed")} <= told
 
 
 @pytest.mark.parametrize(

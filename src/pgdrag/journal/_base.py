@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from pydantic import ValidationError
+
 from pgdrag.adapters import adapter_of
 from pgdrag.errors import JournalError
 from pgdrag.host.machine_lock import measuring_pid
-from pgdrag.journal._file import explained, opened
+from pgdrag.journal._file import explained, opened, unusable
 from pgdrag.journal._older import of_today
 
 RunStatus = Literal["running", "done", "interrupted", "failed"]
@@ -33,9 +35,24 @@ class JournalFile:
         """Close the file."""
         self._db.close()
 
-    def _rows(self, sql: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+    def _rows(
+        self, sql: str, values: tuple[object, ...] = (), *, kind: Any = None
+    ) -> list[tuple[Any, ...]]:
+        """Return the rows that SQL finds.
+
+        Args:
+            kind: the type of a row, such as tuple[int, str], which SQLite holds a damaged one not to; None: any.
+
+        Raises:
+            JournalError: a row is of another kind.
+        """
         with explained(self.path):
-            return self._db.execute(sql, values).fetchall()
+            rows = self._db.execute(sql, values).fetchall()
+        try:
+            return rows if kind is None else adapter_of(list[kind]).validate_python(rows)
+        except ValidationError as error:
+            found = error.errors(include_url=False)[0]
+            raise unusable(self.path, f"it is damaged: a value should be {found['type']}") from None
 
     @contextmanager
     def _transaction(self, *, is_flushed: bool = True) -> Iterator[sqlite3.Connection]:

@@ -190,12 +190,13 @@ def explained(path: Path) -> Iterator[None]:
                 f"journal {path} is locked by another process",
                 hint="Wait until that pgdrag has ended.",
             ) from error
-        raise _unusable(path, text) from error
+        raise unusable(path, text) from error
     except UnicodeDecodeError as error:  # of a name in it, as SQLite gives it to Python
-        raise _unusable(path, str(error)) from error
+        raise unusable(path, str(error)) from error
 
 
-def _unusable(path: Path, why: str) -> JournalError:
+def unusable(path: Path, why: str) -> JournalError:
+    """Return that a file cannot be used, and what to do."""
     return JournalError(
         f"could not use journal {path}: {why}",
         hint="If the file is not a pgdrag journal, name another directory in PGDRAG_HOME.",

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
+from typing import get_type_hints
 
 from pydantic import ValidationError
 
@@ -18,6 +19,10 @@ from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import Recordings
 
 SAMPLE = ", ".join(one.name for one in fields(Sample))  # its columns have its fields' names
+_SAMPLE = tuple[tuple(get_type_hints(Sample)[one.name] for one in fields(Sample))]  # type: ignore[valid-type, misc]
+_RUN = tuple[str, str, str, str, int, float, float | None, str, int | None, int]
+_SUMMARY = tuple[str, str, str, str, int | None, str, float, float | None, int, int]
+_TRIAL_LINE = tuple[int, str, str, str, int | None, float | None, int | None]
 
 # An id names the file of a report; pgdrag gives no others.
 _RUN_ID = re.compile(r"\w[\w.-]*")
@@ -71,6 +76,7 @@ class JournalReading(JournalFile):
             "SELECT number, attempt, result FROM attempt JOIN trial USING (run_id, number) "
             "WHERE run_id = ? AND result IS NOT NULL AND is_ahead <= ? ORDER BY number, attempt",
             (run_id, has_ahead),
+            kind=tuple[int, int, str],
         )
         newest = {number: (attempt, text) for number, attempt, text in rows}
         found = {}
@@ -79,11 +85,13 @@ class JournalReading(JournalFile):
             of_attempt = "WHERE run_id = ? AND number = ? AND attempt = ?"
             key = (run_id, number, attempt)
             exhibits = f"SELECT exhibits FROM exhibits {of_attempt}"
-            for (packed,) in self._rows(exhibits, key) if has_recordings else ():
+            packs = self._rows(exhibits, key, kind=tuple[bytes]) if has_recordings else ()
+            for (packed,) in packs:
                 recordings = read(Recordings, unpacked(packed))
                 result = replace(result, recordings=recordings)
             if result.measurement is not None:
-                rows = self._rows(f"SELECT {SAMPLE} FROM sample {of_attempt} ORDER BY sample", key)
+                of_trial = f"SELECT {SAMPLE} FROM sample {of_attempt} ORDER BY sample"
+                rows = self._rows(of_trial, key, kind=_SAMPLE)
                 samples = tuple(Sample(*row) for row in rows)
                 result = replace(result, measurement=replace(result.measurement, samples=samples))
             found[number] = result
@@ -139,6 +147,7 @@ class JournalReading(JournalFile):
             "(SELECT count(*) FROM trial WHERE trial.run_id = run.run_id AND NOT is_ahead) "
             "FROM run WHERE run_id = ?",
             (run_id,),
+            kind=_RUN,
         )
         if not rows:
             raise self._missing(run_id)
@@ -175,6 +184,7 @@ class JournalReading(JournalFile):
             "FROM attempt JOIN trial USING (run_id, number) "
             "WHERE run_id = ? ORDER BY attempt.started_unix_s DESC LIMIT 1",
             (run_id,),
+            kind=tuple[int, str, float | None, float],
         )
         for number, treatment, finished, started in rows:
             if finished is None:
@@ -189,7 +199,7 @@ class JournalReading(JournalFile):
     def noted_processes(self) -> dict[str, int]:
         """Return the process of each run that has not noted its end; one that was killed notes none."""
         sql = "SELECT run_id, pid FROM run WHERE status = 'running' AND pid IS NOT NULL"
-        return dict(self._rows(sql))
+        return dict(self._rows(sql, kind=tuple[str, int]))
 
     def process_of(self, run_id: str) -> int | None:
         """Return the process that runs a run now; None: none does."""
@@ -227,6 +237,7 @@ class JournalReading(JournalFile):
              WHERE run_id = ? AND NOT is_ahead GROUP BY number ORDER BY number
             """,
             (run_id,),
+            kind=_TRIAL_LINE,
         )
         return [TrialLine(*row) for *row, _ in rows]
 
@@ -257,6 +268,7 @@ class JournalReading(JournalFile):
             ORDER BY started_unix_s DESC, run_id DESC
             """,
             (*words, most, skipped),
+            kind=_SUMMARY,
         )
         return [
             RunSummary(run_id, experiment, scale, true_status(status, pid), *others)
@@ -268,7 +280,8 @@ class JournalReading(JournalFile):
         """Return the ids of runs that are over whose study has a factor of one of these names, newest first."""
         wanted = [f'"{name}"' for name in names]
         rows = self._rows(
-            "SELECT run_id, study FROM run WHERE status <> 'running' ORDER BY started_unix_s DESC"
+            "SELECT run_id, study FROM run WHERE status <> 'running' ORDER BY started_unix_s DESC",
+            kind=tuple[str, str],
         )
         return [
             run_id
@@ -281,6 +294,7 @@ class JournalReading(JournalFile):
         rows = self._rows(
             "SELECT run_id FROM run WHERE experiment = ? ORDER BY started_unix_s DESC, run_id DESC",
             (experiment,),
+            kind=tuple[str],
         )
         return (self.run(run_id) for (run_id,) in rows if _RUN_ID.fullmatch(run_id))
 
