@@ -169,9 +169,19 @@ class Place:
             scratch = Scratch.open(self.directory / "existing")
             cluster = Cluster.create(scratch, executable_binaries(find_binaries(None), scratch))
             cluster.initdb()
-            cluster.configure({"shared_buffers": "16MB", "max_connections": "30"})
+            cluster.configure(
+                {
+                    "shared_buffers": "16MB",
+                    "max_connections": "30",
+                    "shared_preload_libraries": "pg_stat_statements",
+                }
+            )
             give_settings(cluster)
             self._server = Server(cluster)
+            self._server.start()
+            with psycopg.connect(self._server.dsn, autocommit=True) as session:
+                session.execute("CREATE SCHEMA extensions")
+                session.execute("CREATE EXTENSION pg_stat_statements SCHEMA extensions")
         self._server.start()
         return self._server
 
@@ -300,9 +310,11 @@ def place(*, on_disk: bool) -> Iterator[Place]:
             stack.enter_context(
                 _mounted("tmpfs", "size=64m,mode=0700", "pgdrag", directory / "home")
             )
-        yield here
-        if here._server is not None:
-            stopped_alone(here._server.cluster)
+        try:
+            yield here
+        finally:
+            if here._server is not None:
+                stopped_alone(here._server.cluster)
 
 
 @contextmanager

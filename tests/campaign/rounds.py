@@ -99,7 +99,7 @@ def _measure_length(kind: Kind, here: Place, draw: random.Random) -> None:
     command = here.run(*kind.words(here))
     here.lengths[kind.name] = time.monotonic() - began_s
     if kind.is_fixed:
-        _PLANS.setdefault(kind.name, plan_of(_newest(here, command)))
+        _PLANS.setdefault(kind.name, plan_of(newest_run(here, command)))
 
 
 _PLANS: dict[str, list[tuple[int, int, int, str]]] = {}
@@ -228,7 +228,8 @@ def _begun(kind: Kind) -> Callable[[Place], tuple[str, ...]]:
     return KINDS["run"].words if kind.name == "resume" else kind.words
 
 
-def _newest(here: Place, command: Command) -> RunRecord:
+def newest_run(here: Place, command: Command) -> RunRecord:
+    """Return the run that a command has left in the journal."""
     runs = runs_of(here)
     if not runs:
         raise Failed(f"{command} left no run in the journal:\n{command.said}")

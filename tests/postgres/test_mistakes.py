@@ -260,6 +260,19 @@ MISTAKES = {
         pgdrag observations confs
         pgdrag observations notes.txt --from yesterday
         pgdrag observations notes.txt --format pdf
+        pgdrag observe notes.txt
+        pgdrag observe --for -1h shop
+        pgdrag observe -o shop
+        pgdrag doctor .
+        pgdrag doctor notes.txt
+        pgdrag doctor new.conf old.conf
+        pgdrag doctor --since confs shop
+        pgdrag doctor --since shop
+        pgdrag horizon show notes.txt
+        pgdrag restore new.conf
+        pgdrag restore nosuch://x
+        pgdrag bench new.conf
+        pgdrag bench ./confs
     """,
     "Configurations": """
         pgdrag conf show new.conf
@@ -296,6 +309,17 @@ MISTAKES = {
         pgdrag plans torn.twin new.conf
         pgdrag compare old.conf new.conf --workload missing.twin
         pgdrag compare old.conf new.conf --workload torn.twin
+        pgdrag compare old.conf new.conf --workload twin
+        pgdrag compare old.conf new.conf --twin-scale 0.1
+        pgdrag compare old.conf new.conf --workload new.conf
+        pgdrag capture shop
+        pgdrag capture twin torn.twin
+        pgdrag twin list
+        pgdrag twin check torn.twin --scale 2
+        pgdrag twin check torn.twin --for 1s
+        pgdrag plans torn.twin
+        pgdrag plans new.conf torn.twin
+        pgdrag plans torn.twin --version 15
     """,
     "Fleets, pages and history": """
         pgdrag fleet check
@@ -325,6 +349,29 @@ MISTAKES = {
         pgdrag search work_mem=2MB --maximize --settings nosuch
         pgdrag search old.conf new.conf --maximize
         pgdrag search --maximize --clusters 1
+        pgdrag search maximize
+        pgdrag search --maximize --settings ''
+        pgdrag search --maximize --settings work_mem=8MB
+        pgdrag search --minimize --objective latency
+        pgdrag history missing.toml
+        pgdrag history demo --html confs
+        pgdrag history demo --from yesterday
+        pgdrag report last yesterday
+        pgdrag report last --format comment --link notaurl
+        pgdrag rm last yesterday
+        pgdrag fleet list
+        pgdrag fleet check confs
+        pgdrag run mine.toml --fleet lab.toml --generators 2
+        pgdrag serve --host 0.0.0.0
+        pgdrag compare old.conf new.conf --dsn new.conf
+        pgdrag compare old.conf new.conf --allow-change restart
+        pgdrag compare old.conf new.conf --restart-command 'pg_ctl restart'
+        pgdrag compare old.conf new.conf --generators ''
+        pgdrag compare old.conf new.conf --generators load-a
+        pgdrag bench --generators 0 shop
+        pgdrag bench --generators 3.5 shop
+        pgdrag bench --generators notes.txt shop
+        pgdrag bench --generators missing.toml shop
     """,
 }
 

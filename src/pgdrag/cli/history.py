@@ -99,6 +99,5 @@ def history(
 def _name_of(experiment: str) -> str:
     from pgdrag.experiment import load_experiment
 
-    path = Path(experiment)
-    is_file = path.suffix == ".toml" and path.is_file()
+    is_file = Path(experiment).suffix == ".toml"
     return load_experiment(experiment).name if is_file else experiment

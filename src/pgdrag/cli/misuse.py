@@ -66,7 +66,8 @@ def usage_error(error: Any) -> UsageError:
     path = context.command_path if context else "pgdrag"
     text = error.message.rstrip(".")
     if kind == "NoSuchOption":
-        hint = _meant(error.option_name, _options(context), path)
+        names_server = context is not None and any(x.name == "dsn" for x in context.command.get_params(context))  # fmt: skip
+        hint = _meant(error.option_name, _options(context), path, names_server=names_server)
         return UsageError(f'{path} has no option "{error.option_name}"', hint=hint)
     if kind == "MissingParameter":
         return UsageError(f"missing {_named(error.param)}", hint=_usage(context))
@@ -102,10 +103,10 @@ def _options(context: Any) -> list[str]:
     return [name for x in parameters for name in (*x.opts, *x.secondary_opts) if name[:1] == "-"]
 
 
-def _meant(name: str, known: Iterable[str], path: str) -> str:
+def _meant(name: str, known: Iterable[str], path: str, *, names_server: bool) -> str:
     options = [x for x in known if x.startswith("--")]
     meant = next((x for x in _OTHER_TOOLS.get(name, ()) if x in options), None)
-    if name in _CONNECTION and meant is None and "--for" not in options and path != "pgdrag":
+    if name in _CONNECTION and meant is None and "--for" not in options and names_server:
         return _DSN_HINT
     hint = f'Did you mean "{meant}"?' if meant else did_you_mean(name, options)
     return hint or f'Run "{path} --help" for its options.'
@@ -135,6 +136,11 @@ def _bad_option(error: Any) -> UsageError:
     name = error.option_name
     if "does not take" in error.message:
         return UsageError(f"option {name} takes no value", hint=f"Write {name} alone.")
+    # Of an option with one value click says "an argument".
+    several = re.search(r"requires (\d+) arguments", error.message)
+    if several:
+        values = " VALUE" * int(several[1])
+        return UsageError(f"option {name} needs {several[1]} values", hint=f"Write {name}{values}.")
     return UsageError(f"option {name} needs a value", hint=f"Write {name} VALUE.")
 
 

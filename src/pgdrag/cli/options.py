@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand
 
 from pgdrag.errors import UsageError
-from pgdrag.paths import exists
+from pgdrag.paths import exists, is_file
 from pgdrag.units import format_duration, parse_seconds
 
 if TYPE_CHECKING:
@@ -129,6 +129,7 @@ def duration_of(text: str, option: str, *, least_s: float, most_s: float) -> flo
 
 
 MOST_GENERATORS = 100
+_NUMBER = re.compile(r"\d*\.?\d*")
 _HOST = re.compile(r"[\w@.:\[\]][\w@.:\[\]-]*(:~?[\w./-]*/pgdrag-driver)?", re.ASCII)
 
 
@@ -150,11 +151,13 @@ def generators_of(text: str | None, connections: int) -> tuple[str, ...]:
     else:
         hosts = [host.strip() for host in text.split(",")]
         found = tuple("" if host == "local" else host for host in hosts)
-        is_known = all(_HOST.fullmatch(host) for host in hosts)
+        is_known = all(
+            _HOST.fullmatch(x) and not _NUMBER.fullmatch(x) and not is_file(x) for x in hosts
+        )
     if not is_known or len(found) > MOST_GENERATORS:
         raise UsageError(
             f'--generators "{text}" is neither a number from 1 to {MOST_GENERATORS} nor a list of hosts',
-            hint='Write --generators 3, or --generators load-a,load-b; "local" is this machine.',
+            hint='Write --generators 3, load-a,load-b ("local" is this machine), or a fleet file such as lab.toml.',
         )
     if len(found) > connections:
         raise UsageError(

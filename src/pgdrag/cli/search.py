@@ -122,7 +122,7 @@ def search(
         allowance(),
         connections=command.sessions(under.load.connections),
         goal="maximize" if maximize else "minimize",
-        only=[name.strip() for name in settings.split(",")] if settings else (),
+        only=() if settings is None else _named(settings),
         is_reload_only=no_restart or not command.restarts,
         is_unsafe_allowed=allow_unsafe,
     )
@@ -144,6 +144,16 @@ def search(
     }
     study = search_study(space, arm, under, parameters, _limits(memory_ceiling, recovery_within))
     return command.run(replace(study, notes=(*study.notes, *command.search_notes)))
+
+
+def _named(settings: str) -> list[str]:
+    names = [name.strip() for name in settings.split(",")]
+    if "" in names:
+        raise UsageError(
+            f'--settings "{settings}" has an empty name',
+            hint="Omit it to search all that are safe.",
+        )
+    return names
 
 
 def _within_reach(space: SearchSpace, command: StudyCommand) -> SearchSpace:

@@ -315,6 +315,8 @@ def _workload(options: StudyOptions) -> tuple[str, dict[str, object]]:
     parameters: dict[str, object] = {}
     if options.workload is not None and options.workload != kind:
         parameters["file"] = options.workload
+    elif suffix := known[kind].file_suffix:
+        raise UsageError(f"workload {kind} needs a file", hint=f"Name it: --workload NAME{suffix}.")
     size = known[kind].dataset_size
     if size is not None:
         value = getattr(options, size.option, None)
@@ -390,7 +392,8 @@ def _changed(load: LoadProfile, options: StudyOptions) -> LoadProfile:
         )
     generators = load.generators
     if options.generators is not None or connections < len(generators):
-        generators = generators_of(options.generators or str(len(generators)), connections)
+        asked = str(len(generators)) if options.generators is None else options.generators
+        generators = generators_of(asked, connections)
     return replace(
         load,
         connections=connections,

@@ -34,6 +34,7 @@ _ADJUSTED_PAIRS = 6  # from which on the order effect is always subtracted
 _ORDER_LEVEL = 0.05  # of its significance at which it is subtracted with fewer
 _ALL_SIGNS = 14  # up to this many pairs every combination of signs is tried, beyond that a sample
 _SAMPLED_SIGNS = 2**14 - 1
+_KEPT_PAIRS = 30  # those of more take more memory than making them again takes time: 100 MB for 800 pairs
 # How much larger an effect must be where two intervals have to exclude 0; see simulations/compare.py.
 _TWO_INTERVALS = 1.05
 
@@ -127,7 +128,7 @@ class PairedLogs:
         Flipping a subset around a supposed mean takes the sum at least as far out exactly where the
         subset's own mean lies on the other side of it.
         """
-        return np.sort(_subsets(len(self)) @ self.judged)
+        return np.sort(_subset_means(self.judged))
 
 
 @dataclass(frozen=True)
@@ -308,7 +309,7 @@ def _flip_p(pairs: PairedLogs) -> float:
     first_less_second = pairs.values * signs
     centred = (first_less_second - first_less_second.mean()) * signs
     # The sum of a subset against half of the whole: flipping it takes the sum as far, or further.
-    chosen = _subsets(len(pairs)) @ centred
+    chosen = _subset_means(centred)
     below, above = int((chosen <= 0).sum()), int((chosen >= 0).sum())
     return min(1.0, 2 * (min(below, above) + 1) / (len(chosen) + 1))
 
@@ -329,6 +330,12 @@ def _t_p(center: float, se: float, dof: float) -> float:
     if se == 0:
         return 1.0 if center == 0 else 0.0
     return 2 * student_beyond(abs(center) / se, dof)
+
+
+def _subset_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean of each subset of some values, the empty one left out; of many values, of a sample of subsets."""
+    subsets = _subsets if len(values) <= _KEPT_PAIRS else _subsets.__wrapped__
+    return np.asarray(subsets(len(values)) @ values)
 
 
 @lru_cache(maxsize=8)
