@@ -8,6 +8,7 @@
 #   make campaign  kill, stop, starve or fill up any part of pgdrag in any of its commands, ROUNDS times (20) or for
 #                  HOURS, and see that nothing is lost or left: some seconds a round; as root: the operating system, too
 #   make fuzz      give all that reads what others wrote CASES cases each (20000) that a fuzzer makes up: twenty minutes
+#   make soak      let observe, serve and a run go on side by side for HOURS (8), and see that memory, files and threads stay bounded
 #   make existing  run every procedure on existing servers of PostgreSQL 14 and 18, and compare their settings: ten minutes
 #   make fleet-faults  kill, stop, cut off and slow down the hosts of a fleet, ROUNDS times (10), as root: ten minutes
 #   make fleet-servers  search for guilty settings on real servers, on this machine and on three network namespaces, as root:
@@ -32,7 +33,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src crates -type f -not -name '*.pyc' -not -path '*.egg-info/*' | sed 's/ /\\ /g')
 
-.PHONY: claims studies release run test test-contained bench simulate doctor plans twins aa campaign fuzz fleet-faults fleet-servers existing lint format docs site clean update-goldens
+.PHONY: claims studies release run test test-contained bench simulate doctor plans twins aa campaign fuzz soak fleet-faults fleet-servers existing lint format docs site clean update-goldens
 
 run: $(VENV)/installed
 	$(BIN)/pgdrag run slow-42k --scale demo
@@ -94,6 +95,10 @@ campaign: $(VENV)/installed-dev
 # Corpora are kept in build/fuzz, and gone on from.
 fuzz: $(VENV)/installed-fuzz
 	$(BIN)/python tests/fuzz $(if $(CASES),--cases $(CASES)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ONLY),--only $(ONLY)) $(if $(JOBS),--jobs $(JOBS))
+
+soak: $(VENV)/installed-dev
+	@mkdir -p build
+	$(BIN)/python tests/soak --record build/soak.jsonl $(if $(HOURS),--hours $(HOURS))
 
 existing: $(VENV)/installed-dev
 	EXISTING=all $(BIN)/python -m pytest -q tests/postgres/test_existing_procedures.py

@@ -34,7 +34,9 @@ _ADJUSTED_PAIRS = 6  # from which on the order effect is always subtracted
 _ORDER_LEVEL = 0.05  # of its significance at which it is subtracted with fewer
 _ALL_SIGNS = 14  # up to this many pairs every combination of signs is tried, beyond that a sample
 _SAMPLED_SIGNS = 2**14 - 1
-_KEPT_PAIRS = 30  # those of more take more memory than making them again takes time: 100 MB for 800 pairs
+_KEPT_PAIRS = (
+    30  # those of more take more memory than making them again takes time: 100 MB for 800 pairs
+)
 # How much larger an effect must be where two intervals have to exclude 0; see simulations/compare.py.
 _TWO_INTERVALS = 1.05
 
