@@ -46,6 +46,7 @@ from pgdrag.workloads.twin import TwinWorkload
 BUILD = Path("build/twins")
 WATCHER = "watcher"
 LARGEST_BYTES = 5_000_000
+WARM_UP_S = 5.0  # before a capture, and before a check
 
 
 def main() -> int:
@@ -120,6 +121,8 @@ class Contest:
                 for_s=self._asked.window,
                 sessions=self._database.sessions,
                 settings={**BASE_SETTINGS, **self._of_capture()},
+                # Equally long since the server's start, after which pages are logged whole.
+                warm_up_s=WARM_UP_S,
                 listen=_listen,
             )
             write_whole(check_file, json.dumps({"text": blocks_as_text(check_blocks(found)), "check": plain(found), "verdict": found.fidelity.verdict.value, "faithful_share": found.fidelity.faithful_share}))  # fmt: skip
@@ -203,7 +206,7 @@ class Contest:
                 connection.execute(f"CREATE ROLE {WATCHER} LOGIN".encode())
                 connection.execute(f"GRANT pg_monitor, pg_read_all_data TO {WATCHER}".encode())
                 connection.execute("VACUUM ANALYZE")
-            load = LoadProfile(self._database.sessions, 5.0, window_s + 120, window_s + 120)
+            load = LoadProfile(self._database.sessions, WARM_UP_S, window_s + 120, window_s + 120)
             twin = captured_under_load(
                 workload, cluster, self._bench.driver, load, for_s=window_s, role=WATCHER, log=log, listen=_listen
             )  # fmt: skip

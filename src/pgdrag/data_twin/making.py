@@ -48,7 +48,8 @@ SELECT nspname::text, relname::text, pg_catalog.pg_relation_size(c.oid),
   JOIN pg_catalog.pg_am AS a ON a.oid = relam
  WHERE c.oid >= 16384 AND relkind = 'i' AND amname = 'btree'
 """
-_SMALL_INDEX_BYTES, _LEAST_INDEX_FILL, _INDEX_FILL = 16 * 8192, 10, 90.0
+_SMALLER = 0.97
+_SMALL_INDEX_BYTES, _LEAST_INDEX_FILL, _MOST_INDEX_FILL, _INDEX_FILL = 16 * 8192, 10, 100, 90.0
 
 
 def restore_rows(
@@ -139,19 +140,20 @@ def _behind_rows(connection: psycopg.Connection) -> Iterator[sql.Composed]:
 
 
 def _loosen_indexes(connection: psycopg.Connection, twin: Twin, scale: float) -> None:
-    """Build B-trees again that were larger in the original: rows that came one by one leave room in the pages."""
+    """Build B-trees again that were of another size in the original: rows that came one by one leave room in the pages, or none."""
     known = {(x.schema, x.name): x for x in twin.relations}
     for schema, name, size, fill in connection.execute(_BTREES).fetchall():
         one = known.get((schema, name))
-        if one is None or size < _SMALL_INDEX_BYTES:
+        if one is None:
             continue
         table = known.get((schema, one.table), one)
         before = bytes_before(one, table)
         if not before:
             continue
         wanted = before * table_scale(table, scale)
-        fullness = max(round(fill * size / wanted), _LEAST_INDEX_FILL)
-        if fullness < 0.9 * fill:
+        fullness = min(max(round(fill * size / wanted), _LEAST_INDEX_FILL), _MOST_INDEX_FILL)
+        # Rows that come in order, or fit on one page, leave no room where an index that is built leaves some.
+        if wanted < _SMALLER * size or (fullness < 0.9 * fill and size >= _SMALL_INDEX_BYTES):
             index = sql.Identifier(schema, name)
             own = sql.SQL(f"SET (fillfactor = {int(fill)})" if fill != _INDEX_FILL else "RESET (fillfactor)")  # fmt: skip
             connection.execute(sql.SQL("ALTER INDEX {} SET (fillfactor = {})").format(index, fullness))  # fmt: skip

@@ -7,7 +7,7 @@ of values that make it do as much as in the original, and the driver's job. Modu
 - `conditions`, `texts`, `statements`: what a statement does with each of its parameters
 - `parameters`, `sampling`, `fresh`: values from rows, rows that belong together, and values that no row has yet
 - `calibration`: which of them make a statement do as much as the original's
-- `constants`: values that a session keeps
+- `constants`, `owned`: values that a session keeps, and rows that nobody else changes
 - `links`, `scripts`: a transaction as a script of the driver's
 
 While the load runs it is the time of the capture: see `clock.py` beside this package.
@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pgdrag.data_twin.load.constants import CLIENTS
 from pgdrag.data_twin.load.job import job, known_mix, transactions
 from pgdrag.twins.model import Twin
 
@@ -80,5 +81,7 @@ def driving_load(
 
     found = begin_load(target, twin.now)
     found["variables"] = {"fresh": "-1", "clients": str(load.connections)}
+    for pool in found["pools"].values():  # type: ignore[attr-defined]
+        pool["query"] = pool["query"].replace(CLIENTS, str(load.connections))
     with driver.driving(target, found, load, seed=seed, listen=listen) as driving:
         yield driving

@@ -57,15 +57,17 @@ class Home:
     Attributes:
         statement: whose pool has values of these parameters that belong together.
         parameter: of it.
+        is_own: a session has several, and nobody else has those.
     """
 
     statement: int
     parameter: int
+    is_own: bool = False
 
     @property
     def pool(self) -> str:
         """The name of a pool of the values that sessions keep."""
-        return f"home{self.statement}"
+        return f"{'own' if self.is_own else 'home'}{self.statement}"
 
     @property
     def variable(self) -> str:
@@ -127,3 +129,19 @@ def _merged(
 def drawn_variables(found: Mapping[int, Home], pool: str) -> list[str]:
     """Return the variables of a pool that sessions keep values of, as the pool names them."""
     return [f"p{n}" for n in sorted({x.parameter for x in found.values() if x.pool == pool})]
+
+
+CLIENTS = ":clients"  # in the query of a pool: how many sessions the load has
+OWNER = "owner"
+
+
+def home_query(pool: str, names: Sequence[str], *, is_own: bool) -> str:
+    """Return the query for values that sessions keep, one row after the other; of rows of their own with the session's number."""
+    columns, there = ", ".join(names), " AND ".join(f"{name} IS NOT NULL" for name in names)
+    found = f"SELECT {columns}, min(n) AS n FROM {pool} WHERE {there} GROUP BY {columns}"
+    if not is_own:
+        # Those that many rows have come sooner, and each once.
+        return f"SELECT {columns} FROM ({found}) AS t ORDER BY n"
+    order = ", ".join(f"length({name}), {name}" for name in names)
+    number = f"{CLIENTS}::int8 * (row_number() OVER (ORDER BY {order}) - 1) / count(*) OVER ()"
+    return f"SELECT {columns}, {number} AS {OWNER} FROM ({found}) AS t"

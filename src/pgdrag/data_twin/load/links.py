@@ -79,6 +79,16 @@ def columns_by_parameter(statements: Mapping[int, Analysed], twin: Twin) -> dict
     }
 
 
+def key_parameters(one: Analysed, table: str) -> dict[str, int]:
+    """Return the parameters that a unique key of a table is equal to, in the order of its columns; {} where none is whole."""
+    equal = _equalities(one)
+    keys = [key for root in one.roots.values() if root.name == table for key in root.unique]
+    for key in keys:
+        if all((table, column) in equal for column in key):
+            return {column: equal[table, column] for column in key}
+    return {}
+
+
 def belonging(
     one: Analysed, linked_to: Iterable[int], foreign: Sequence[Foreign]
 ) -> frozenset[int]:

@@ -165,7 +165,7 @@ class ParameterValues:
             return f"{now[1]} - ({wanted})"
         others = [n for n in parameters_of(x.value) if n != number]
         if others and SUM.fullmatch(re.sub(r"[()]", "", x.value)):  # `$1 - $2`
-            return wanted if number < min(others) else "'0'"
+            return wanted if number == parameters_of(x.value)[0] else "'0'"
         intervals = [n for n in others if self.one.types[n - 1] == "interval"]
         if self.one.types[number - 1] == "interval" and others:
             return "interval '1 day'"

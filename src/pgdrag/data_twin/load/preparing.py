@@ -14,7 +14,7 @@ import psycopg
 
 from pgdrag.data_twin import clock
 from pgdrag.data_twin.load.calibration import Bench, Calibrated, Values, Work, wanted
-from pgdrag.data_twin.load.constants import drawn_variables, homes
+from pgdrag.data_twin.load.constants import OWNER, drawn_variables, home_query, homes
 from pgdrag.data_twin.load.fresh import Fresh, fresh_options
 from pgdrag.data_twin.load.job import NOTHING, job, job_of, keeps_plans
 from pgdrag.data_twin.load.kinds import TransactionType
@@ -25,6 +25,7 @@ from pgdrag.data_twin.load.links import (
     linked,
 )
 from pgdrag.data_twin.load.mix import Mix, shortened
+from pgdrag.data_twin.load.owned import homes_of_owned, owned_rows, with_owned
 from pgdrag.data_twin.load.parameters import free_value, is_once
 from pgdrag.data_twin.load.sampling import Sampled, sampled
 from pgdrag.data_twin.load.scripts import WHOLE_NUMBERS, Sendable, counters_of, script_of
@@ -141,7 +142,8 @@ def prepare(
     _keep_job(connection, twin, mix, known, sendable, keeps_plans=kept)
     for schema, name in {(x.table.schema, x.table.name) for x in known.values() if x.table}:
         # What was tried left dead rows behind.
-        connection.execute(f"VACUUM {quoted(schema, name)}".encode())
+        # All pages, or its rows are estimated from those that changed.
+        connection.execute(f"VACUUM (DISABLE_PAGE_SKIPPING) {quoted(schema, name)}".encode())
     connection.execute("DROP TABLE IF EXISTS pgdrag_twin.candidate")
     connection.execute("RESET ALL")
     keep_notes(connection, notes)
@@ -345,17 +347,18 @@ def _keep_job(
     used: dict[str, object] = {}
     with_pools = (n for n, x in sendable.items() if x.pool)
     kept = homes(mix.types, with_pools, columns_by_parameter(known, twin))
+    owned = [x for x in owned_rows(known, twin) if sendable[x.statement].pool]
+    kept = homes_of_owned(owned, kept, known, twin)
     for x in kept.values():
         names = drawn_variables(kept, x.pool)
-        columns, there = ", ".join(names), " AND ".join(f"{name} IS NOT NULL" for name in names)
+        pool = f"pgdrag_twin.pool_{sendable[x.statement].pool}"
         used[x.pool] = {
-            # Those that many rows have come sooner, and each once.
-            "query": f"SELECT {columns} FROM pgdrag_twin.pool_{sendable[x.statement].pool} WHERE {there} GROUP BY {columns} ORDER BY min(n)",
-            "variables": names,
-            "order": "in_turn",
+            "query": home_query(pool, names, is_own=x.is_own),
+            "variables": [*names, OWNER] if x.is_own else names,
+            "order": "random" if x.is_own else "in_turn",
         }
     for kind in mix.types:
-        kind_linked = linked(kind, known, twin)
+        kind_linked = with_owned(linked(kind, known, twin), owned, known)
         starts = _starts(connection, kind_linked, sendable)
         script = script_of(kind_linked, sendable, starts, kept)
         weight = max(round(kind.weight), 1) if script.text != NOTHING else 0

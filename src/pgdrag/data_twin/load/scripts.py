@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pgdrag.data_twin.load.constants import Home, drawn_variables
+from pgdrag.data_twin.load.constants import OWNER, Home, drawn_variables
 from pgdrag.data_twin.load.fresh import Fresh
 from pgdrag.data_twin.load.job import NOTHING
 from pgdrag.data_twin.load.kinds import Link, Loop, Step, TransactionType
@@ -202,10 +202,13 @@ class _Writer:
     def _draw_homes(self) -> None:
         """Take a row for each session the first time, and each other time the one that it has."""
         used = {*self._constants.values()}
-        for pool in sorted({x.pool for x in self._homes.values() if x.variable in used}):
-            own = {x: f"{pool}_{x}" for x in drawn_variables(self._homes, pool)}
-            self._script.draws.append(Draw(pool, f"{pool}_", own))
-            self._drawn |= {*own.values()}
+        for pool, is_own in sorted({(x.pool, x.is_own) for x in self._homes.values() if x.variable in used}):  # fmt: skip
+            kept = {x: f"{pool}_{x}" for x in drawn_variables(self._homes, pool)}
+            like = {OWNER: "client_id"} if is_own else kept
+            self._script.draws.append(Draw(pool, f"{pool}_", like))
+            self._drawn |= {*kept.values()}
+            if is_own:  # the driver knows only variables that a script has
+                self._add("\\set session :client_id\n")
 
     def _draw(self, one: Sendable, prefix: str, names: Mapping[int, str]) -> None:
         """Take a row for a step, one that agrees with what an earlier one is about."""
