@@ -111,9 +111,11 @@ def _played(one: Round, draw: random.Random, here: Place) -> list[str]:
     before, server = here.look(), here.server.state() if kind.has_server else {}
     kind.prepare(here, draw)
     began_s = time.monotonic()
-    command = here.start(*kind.words(here))
+    # Of two that begin at once either may be the one that waits.
+    patience = ("--wait=2min",) if fault.name == SECOND else ()
+    command = here.start(*kind.words(here), *patience)
     kind.meets(command)
-    second = here.start(*kind.words(here), "--wait=2min") if fault.name == SECOND else None
+    second = here.start(*kind.words(here), *patience) if patience else None
     with struck(fault, kind, here, command, here.lengths[kind.name]) as was_hit:
         one.is_missed = not was_hit
         if kind.is_endless and not fault.ends_pgdrag and was_hit:

@@ -34,13 +34,18 @@ def workload(**given: object) -> tuple[str, dict[str, object]]:
             {"workload": "shop.twin", "twin_scale": 0.1},
             ("twin", {"file": "shop.twin", "scale": 0.1}),
         ),
-        ({"twin_scale": 0.1}, ("twin", {"scale": 0.1})),
     ],
 )
 def test_options_name_the_workload_or_imply_the_one_that_takes_them(
     given: dict[str, object], expected: tuple[str, dict[str, object]]
 ) -> None:
     assert workload(**given) == expected
+
+
+@pytest.mark.parametrize("given", [{"twin_scale": 0.1}, {"workload": "twin"}])
+def test_a_workload_of_a_file_needs_one(given: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match="workload twin needs a file"):
+        workload(**given)
 
 
 def test_a_scale_of_another_workload_is_refused() -> None:
