@@ -10,11 +10,12 @@ import pytest
 
 from conftest import newest
 from pgdrag.data_twin.load import driving_load, prepare_load, preparing, transactions
+from pgdrag.data_twin.load.statements import planned_as, planning_settings
 from pgdrag.driver.process import Driver, find_driver
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Measurement
 from pgdrag.servers.cluster import Cluster
-from pgdrag.twins.model import Activity, Constraint, Schema, Statement, Twin
+from pgdrag.twins.model import Activity, Constraint, Schema, Setting, Statement, Twin
 from pgdrag.twins.transactions import (
     LoggedTransactions,
     ParameterLink,
@@ -257,6 +258,23 @@ def test_each_session_changes_rows_of_its_own_where_nobody_waited_for_another(sh
         [(desks, sessions, most)] = connection.execute(query.encode()).fetchall()
     assert (desks, sessions) == (12, LOAD.connections)
     assert most <= 2  # when it was first changed, and by the load's own trial
+
+
+def test_values_are_tried_with_the_settings_of_the_originals_planner(shop: Cluster) -> None:
+    given = Setting("random_page_cost", "1.1"), Setting("enable_seqscan", "off"), Setting("shared_buffers", "1024", "8kB"), Setting("geqo_threshold", "many")  # fmt: skip
+    twin = twin_of()
+    twin = replace(twin, source=replace(twin.source, settings=given))
+    wanted = planning_settings(twin) | {"no_such_setting": "1"}
+    names = ("random_page_cost", "enable_seqscan", "work_mem")
+
+    def shown(connection: psycopg.Connection) -> list[str]:
+        return [connection.execute(f"SHOW {x}".encode()).fetchall()[0][0] for x in names]
+
+    with as_load(shop) as connection:
+        connection.execute("SET work_mem = '64MB'")
+        with planned_as(connection, wanted):
+            assert shown(connection) == ["1.1", "off", "4MB"]
+        assert shown(connection) == ["4", "on", "64MB"]
 
 
 SKEWED = """

@@ -20,7 +20,7 @@ import psycopg
 from pgdrag.data_twin.load.fresh import Fresh
 from pgdrag.data_twin.load.parameters import cast_type
 from pgdrag.data_twin.load.sampling import Sampled
-from pgdrag.data_twin.load.statements import NAME, Analysed, prepared
+from pgdrag.data_twin.load.statements import NAME, Analysed, planned_as, prepared
 from pgdrag.data_twin.load.texts import probe_of
 
 TRIES = 20  # of each stratum
@@ -100,13 +100,20 @@ class Bench:
         *,
         most_s: float,
         keeps_plans: bool,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
+        """Begin.
+
+        Args:
+            settings: of the original that the planner knows.
+        """
         self._connection = connection
         self._one = one
         self._drawn = drawn
         self._fresh = {x.parameter: x for x in fresh}
         self._candidates = candidates
         self._most_s, self._keeps_plans = most_s, keeps_plans
+        self._settings = dict(settings or {})
         self._serial = itertools.count(1)
         # What is changed and rolled back leaves dead rows: a query finds the same rows without.
         probe = probe_of(one.text)
@@ -305,8 +312,10 @@ class Bench:
             sample: values that it is executed with.
         """
         mode = "auto" if self._keeps_plans else "force_custom_plan"
-        self._connection.execute(f"SET plan_cache_mode = {mode}".encode())
-        with prepared(self._connection, text, types):
+        with (
+            planned_as(self._connection, {**self._settings, "plan_cache_mode": mode}),
+            prepared(self._connection, text, types),
+        ):
             if self._keeps_plans and self._one.types and sample:
                 for values in itertools.islice(itertools.cycle(sample), _CUSTOM_PLANS):
                     self._explain(values)

@@ -29,7 +29,7 @@ from pgdrag.data_twin.load.owned import homes_of_owned, owned_rows, with_owned
 from pgdrag.data_twin.load.parameters import free_value, is_once
 from pgdrag.data_twin.load.sampling import Sampled, sampled
 from pgdrag.data_twin.load.scripts import WHOLE_NUMBERS, Sendable, counters_of, script_of
-from pgdrag.data_twin.load.statements import Analysed, analysed
+from pgdrag.data_twin.load.statements import Analysed, analysed, planning_settings
 from pgdrag.data_twin.load.texts import change_of
 from pgdrag.data_twin.making import keep_notes
 from pgdrag.errors import DriverError
@@ -104,7 +104,7 @@ def prepare(
     notes = [*mix.left_out]
     known: dict[int, Analysed] = {}
     ready: dict[int, _Prepared] = {}
-    told = keeps_plans(twin)
+    told, settings = keeps_plans(twin), planning_settings(twin)
     other: dict[
         int, _Prepared
     ] = {}  # with plans that are made for each call, where they are other ones
@@ -123,7 +123,7 @@ def prepare(
         most_s = min(
             _LEAST_S + _SHARED_S * statement.exec_s / total_s, max(end_s - time.monotonic(), 0)
         )
-        make = partial(_prepared, connection, found, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s)  # fmt: skip
+        make = partial(_prepared, connection, found, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s, settings=settings)  # fmt: skip
         ready[number] = make(keeps_plans=told is not False)
         if told is None and ready[number].plans_differ:
             other[number] = make(keeps_plans=False, suffix=_EACH)
@@ -170,12 +170,14 @@ def _prepared(
     most: int,
     most_s: float,
     keeps_plans: bool,
+    settings: Mapping[str, str],
     suffix: str = "",
 ) -> _Prepared:
     """Choose a statement's values, and make its pool.
 
     Args:
         keeps_plans: plans are those of a statement that a session has prepared.
+        settings: of the original's planner.
         suffix: of the pool's name.
     """
     keys = fresh_options(connection, one)
@@ -189,8 +191,9 @@ def _prepared(
         drawn = Sampled("", {}, free=free)
         _make_candidates(connection, drawn)
     bench = Bench(
-        connection, one, drawn, _first(keys), _CANDIDATES, most_s=most_s, keeps_plans=keeps_plans
-    )
+        connection, one, drawn, _first(keys), _CANDIDATES,
+        most_s=most_s, keeps_plans=keeps_plans, settings=settings,
+    )  # fmt: skip
     calibrated = bench.calibrated()
     pool, work = f"s{one.number}{suffix}" if one.types else "", calibrated.work
     is_in_turn = is_once(one)

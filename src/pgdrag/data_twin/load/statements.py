@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
@@ -196,6 +197,37 @@ class prepared:  # noqa: N801  # a context manager
     def __exit__(self, *_: object) -> None:
         with suppress(psycopg.Error):
             self._connection.execute(b"DEALLOCATE ALL")
+
+
+# What decides about plans, and may be set in a session.
+_PLANNING = re.compile(
+    r"(?:seq|random)_page_cost|cpu_\w+_cost|parallel_\w+_cost|effective_cache_size|work_mem|hash_mem_multiplier|enable_\w+|(?:join|from)_collapse_limit"
+    r"|geqo\w*|min_parallel_\w+|max_parallel_workers_per_gather|constraint_exclusion|recursive_worktable_factor|debug_parallel_query"
+)
+_DEFAULT_WORK_MEM = "4096"  # kB
+_SET: LiteralString = """
+SELECT name, pg_catalog.current_setting(name), pg_catalog.set_config(name, %s, false) FROM pg_catalog.pg_settings WHERE name = %s
+"""
+
+
+def planning_settings(twin: Twin) -> dict[str, str]:
+    """Return the settings of the original's planner, in their own units; the others are at their defaults on any server."""
+    found = {x.name: x.value for x in twin.source.settings if x.value is not None and _PLANNING.fullmatch(x.name)}  # fmt: skip
+    return {"work_mem": _DEFAULT_WORK_MEM, **found}
+
+
+@contextmanager
+def planned_as(connection: psycopg.Connection[Any], settings: Mapping[str, str]) -> Iterator[None]:
+    """Have plans made with these settings; those that the server does not take are left out."""
+    before = []
+    for name, value in settings.items():
+        with suppress(psycopg.Error):
+            before += connection.execute(_SET, (value, name)).fetchall()
+    try:
+        yield
+    finally:
+        for name, value, _ in before if not connection.closed else ():
+            connection.execute(_SET, (value, name))
 
 
 def _results(connection: psycopg.Connection[Any]) -> tuple[Result, ...]:
