@@ -203,6 +203,23 @@ def test_a_change_that_waited_comes_before_those_that_did_not() -> None:
     assert order({"Lock:transactionid": 0.4}) == [3, 1, 2]
 
 
+@pytest.mark.parametrize(("records", "order"), [(2.0, [3, 2, 1]), (3.0, [3, 1, 2])])
+def test_a_row_that_wrote_no_lock_of_what_is_updated_comes_before_that(
+    records: float, order: list[int]
+) -> None:
+    """The lines of an order, and the stock that they are taken from: which was locked, and is updated later."""
+    updated = called("UPDATE stock SET n = n - $1 WHERE id = $2", number=1)
+    line = called("INSERT INTO line VALUES ($1, $2)", number=2, wal_records=records)
+    locked = called("SELECT n FROM stock WHERE id = $1 FOR UPDATE", number=3)
+    twin = twin_of(
+        updated, line, locked, control("BEGIN", 100, 4), control("END", 100, 5),
+        relations=(Relation("s", "line_pkey", "index", 1, 20.0, table="line"),),
+    )  # fmt: skip
+    key = Constraint("s", "line", "f", "f", "", ("stock",), ("s", "stock", ("id",)))
+    [kind] = mix_of(replace(twin, schema=Schema(constraints=(key,)))).types
+    assert [x.statement for x in kind.steps] == order
+
+
 def test_without_begin_each_statement_is_a_transaction() -> None:
     twin = twin_of(called(ADD, number=1, calls=70), called(READ, number=2, calls=70))
     assert [(x.is_block, len(x.steps)) for x in mix_of(twin).types] == [(False, 1), (False, 1)]
