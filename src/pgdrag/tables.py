@@ -1,12 +1,9 @@
-"""How do rows become tables in files? CSV or Parquet, one table a file, with the same columns in both.
-
-Times are in UTC. What `read_tables` reads is what was written.
-"""
+"""How do rows become tables in files? CSV or Parquet, one table a file, with the same columns in both. Times are in UTC."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,14 +51,6 @@ def write_tables(
             path=directory,
         ) from error
     return list(paths.values())
-
-
-def read_tables(tables: Mapping[str, Columns], directory: Path, form: Form) -> dict[str, list[Row]]:
-    """Return tables as they were written."""
-    read = {"csv": _read_csv, "parquet": _read_parquet}[form]
-    return {
-        name: list(read(columns, directory / f"{name}.{form}")) for name, columns in tables.items()
-    }
 
 
 def utc(unix_s: float) -> datetime:
@@ -131,24 +120,6 @@ def _as_text(value: str | float | datetime | None) -> str | float | None:
     return value.isoformat(timespec="microseconds") if isinstance(value, datetime) else value
 
 
-def _read_csv(columns: Columns, path: Path) -> Iterator[Row]:
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            yield {name: _from_text(row[name], kind) for name, kind in columns.items()}
-
-
-def _from_text(text: str, kind: Kind) -> str | float | int | datetime | None:
-    match kind:
-        case "text":
-            return text
-        case "time":
-            return datetime.fromisoformat(text) if text else None
-        case "real":
-            return float(text) if text else None
-        case "integer":
-            return int(text) if text else None
-
-
 def _pyarrow() -> Any:
     try:
         import pyarrow
@@ -159,11 +130,3 @@ def _pyarrow() -> Any:
             hint=f"Run pip install 'pgdrag[{EXTRA}]', or take --format csv.",
         ) from None
     return pyarrow
-
-
-def _read_parquet(columns: Columns, path: Path) -> Iterator[Row]:
-    for row in _pyarrow().parquet.read_table(path).to_pylist():
-        yield {
-            name: row[name].astimezone(UTC) if isinstance(row[name], datetime) else row[name]
-            for name in columns
-        }

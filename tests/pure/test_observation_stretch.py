@@ -40,7 +40,7 @@ from pgdrag.report.stretch.formats import (
     stretch_terminal_text,
 )
 from pgdrag.report.stretch.text import render_stretch_text
-from pgdrag.tables import read_tables
+from table_reading import read_tables
 
 SAMPLES = 120
 GAP_AT = 60  # the sample that is missing

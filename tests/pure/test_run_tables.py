@@ -13,7 +13,8 @@ from in_process import pgdrag
 from pgdrag.journal import Journal
 from pgdrag.model.recordings import Series
 from pgdrag.report.run_tables import TABLES
-from pgdrag.tables import Form, read_tables
+from pgdrag.tables import Form
+from table_reading import read_tables
 
 OLD = Path(__file__).parent / "journals" / "b74b73b.sqlite.xz"
 FORMS: tuple[Form, ...] = ("csv", "parquet")

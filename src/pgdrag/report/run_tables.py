@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from pgdrag.findings.combine import rate_of
 from pgdrag.model import Result, RunRecord
+from pgdrag.model.measurement import Latency, Sample
 from pgdrag.model.recordings import Event, Series
 from pgdrag.tables import Columns, Row, utc
 
@@ -60,56 +62,28 @@ def _of_trial(result: Result) -> Iterator[tuple[str, Row]]:
     }  # fmt: skip
     read_back = {x.level.factor: x.effective for x in result.applied}
     for level in trial.treatment.levels:
-        yield (
-            "levels",
-            {
-                "kind": level.kind,
-                "name": level.name,
-                "value": level.value,
-                "read_back": read_back.get(level.factor),
-            },
-        )
+        yield "levels", {**_of(level, "kind name value"), "read_back": read_back.get(level.factor)}
     if measured is not None:
         for kind, counts in measured.transactions.items():
             latency = measured.latency.get(kind)
-            yield (
-                "transactions",
-                {
-                    "type": kind,
-                    "committed": counts.committed,
-                    "failed": counts.failed,
-                    "latency_us_mean": None if latency is None else latency.mean_us,
-                    "latency_us_p50": None if latency is None else latency.p50_us,
-                    "latency_us_p95": None if latency is None else latency.p95_us,
-                    "latency_us_p99": None if latency is None else latency.p99_us,
-                },
-            )
+            row = {"type": kind, **_of(counts, "committed failed")}
+            yield "transactions", {**row, **_latencies(latency, "mean p50 p95 p99")}
         for sample in measured.samples:
-            yield (
-                "samples",
-                {
-                    "t_s": sample.t_s,
-                    "duration_s": sample.duration_s,
-                    "committed": sample.committed,
-                    "failed": sample.failed,
-                    "sessions": sample.sessions,
-                    "latency_us_p50": sample.p50_us,
-                    "latency_us_p95": sample.p95_us,
-                    "latency_us_p99": sample.p99_us,
-                },
-            )
+            row = _of(sample, "t_s duration_s committed failed sessions")
+            yield "samples", {**row, **_latencies(sample, "p50 p95 p99")}
     for series in result.recordings.of(Series):
         for t_s, value in zip(series.times_s, series.values, strict=True):
             yield "series", {"series": series.name, "unit": series.unit, "t_s": t_s, "value": value}
     for event in result.recordings.of(Event):
-        yield (
-            "events",
-            {
-                "start_s": event.start_s,
-                "end_s": event.end_s,
-                "kind": event.kind,
-                "text": event.text,
-            },
-        )
+        yield "events", _of(event, "start_s end_s kind text")
     for one in result.evidence:
         yield "observations", {"observation": one.name, "unit": one.unit, "value": one.value}
+
+
+def _of(value: object, names: str) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names.split()}
+
+
+def _latencies(of: Latency | Sample | None, names: str) -> dict[str, Any]:
+    """Return times in columns `latency_us_p50`; without any, no value."""
+    return {f"latency_us_{x}": getattr(of, f"{x}_us") if of else None for x in names.split()}
