@@ -158,7 +158,6 @@ ANCHOR = datetime(2000, 1, 1, tzinfo=UTC)  # the token of the capture's day
 _DAY, _SECOND = timedelta(days=1), timedelta(seconds=1)
 _GRANULES = (_DAY, _SECOND, timedelta(microseconds=1))
 _JITTER = 0.08
-_FARTHEST = 690_000  # days, so that tokens stay within years of four digits
 
 
 def time_tokens(

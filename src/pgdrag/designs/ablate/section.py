@@ -55,8 +55,6 @@ _CHECKS = {
 
 
 class AblateSection(Section):
-    """A forest plot of the shares, the pairs, and a table of all changes."""
-
     name = "ablate"
     summary = "a forest plot of each change's share, with its label, and pairs"
     title = "Which change carries how much"

@@ -25,8 +25,6 @@ _TEXT_ROOM = 24  # changes that fit into a line of a terminal beside label and w
 
 
 class BisectSection(Section):
-    """The guilty changes in a table, and every set that was tried, as a strip."""
-
     name = "bisect"
     summary = "the guilty changes, and every set that was tried"
     title = "The guilty changes"

@@ -17,8 +17,6 @@ from pgdrag.units import format_number, format_rate
 
 
 class BoundarySection(Section):
-    """Throughput at each value with its interval, and how often each worked."""
-
     name = "boundary"
     summary = "throughput at each value of a setting, its boundary and its knee"
     title = "Boundary and knee"

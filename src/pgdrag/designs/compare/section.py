@@ -55,8 +55,6 @@ _FAILED = {
 
 
 class CompareSection(Section):
-    """The verdict's interval with every pair, how it was found, latency and processor time."""
-
     name = "compare"
     summary = "the verdict's interval with every pair, and what else differs between two treatments"
     title = "How the two compare"

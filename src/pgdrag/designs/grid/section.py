@@ -15,8 +15,6 @@ _MOST_SENTENCES = 8
 
 
 class InteractionsSection(Section):
-    """A table of all combinations of two factors, and of each interaction."""
-
     name = "interactions"
     summary = "whether a grid's factors act on each other, with intervals"
     title = "How the factors combine"

@@ -20,8 +20,6 @@ _TONES = {Label.INERT: Tone.MUTED, Label.UNDECIDED: Tone.WARNING, Label.UNTESTAB
 
 
 class SingleChangesSection(Section):
-    """One row a step of the ladder: its ratio there, alone and with the others, and its part of the whole."""
-
     name = "single-changes"
     summary = "each step of a ladder alone and left out of the whole, with its label and what carries the whole"
     title = "Each change alone, and the whole without it"

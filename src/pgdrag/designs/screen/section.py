@@ -18,8 +18,6 @@ _NO_EFFECT = 1e4  # that a setting has is so large
 
 
 class ScreenSection(Section):
-    """A forest plot of the effects and a table of them."""
-
     name = "screen"
     summary = "a forest plot of each change's own effect, the largest first"
     title = "Each change's own effect"

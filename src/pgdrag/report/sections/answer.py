@@ -25,8 +25,6 @@ _MOST_SHOWN = 3  # of them in the report; the others are folded
 
 
 class AnswerSection(Section):
-    """The headline, the noise floor, and the claim beside it."""
-
     name = "answer"
     summary = "the headline, the noise floor and the published claim"
     title = "Verdict"
@@ -63,8 +61,6 @@ class AnswerSection(Section):
 
 
 class WarningsSection(Section):
-    """What may be wrong with the numbers above, the most important first."""
-
     name = "warnings"
     summary = "what may be wrong with the numbers"
     title = "Warnings"

@@ -16,8 +16,6 @@ _UNANSWERED = (Answer.UNTESTABLE, Answer.NOT_RUN)
 
 
 class ClaimsSection(Section):
-    """One row a published figure."""
-
     name = "claims"
     summary = "each published figure with its answer"
     title = "Published claims"

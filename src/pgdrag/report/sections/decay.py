@@ -28,8 +28,6 @@ _READING = (
 
 
 class DecaySection(Section):
-    """Throughput against time with its fit, one panel a rung."""
-
     name = "decay"
     summary = "throughput against time with a fitted decay, one panel a treatment"
     title = _TITLE
@@ -210,8 +208,6 @@ _OVER_TIME = "Throughput over the measured window"
 
 
 class TimelineSection(Section):
-    """A sparkline a rung."""
-
     name = "timeline"
     summary = "a sparkline a treatment"
     title = _OVER_TIME

@@ -44,8 +44,6 @@ _ARROWS = {"up": "▲", "down": "▼", "unmoved": ""}
 
 
 class EvidenceSection(Section):
-    """A sentence or two for each rung, and the tables behind them."""
-
     name = "evidence"
     summary = "a sentence or two for each treatment, and the tables behind them"
     title = "Why"

@@ -68,8 +68,6 @@ _OF_STEPS = (
 
 
 class ExpectoSection(Section):
-    """Operational speed, waits by type and their correlations, by the published formulas and by sound ones."""
-
     name = "pg-expecto"
     summary = (
         "operational speed and weighted wait correlation as pg_expecto has them, beside sound ones"

@@ -91,8 +91,6 @@ def _whole(seconds: float) -> str:
 
 
 class DoseSection(Section):
-    """Throughput at the end of each hold against its length, one panel a variant."""
-
     name = "dose"
     summary = "throughput against the length of the hold, one panel a variant"
     title = _TITLE
@@ -179,8 +177,6 @@ def _points(curves: Sequence[DoseCurve], heading: str) -> Table:
 
 
 class WhatDecidesSection(Section):
-    """Partial correlations of throughput with the length of the hold, and with what grows with it."""
-
     name = "what-decides"
     summary = "whether the length of the hold decides, or what grows with it"
     title = "What decides: the length of the hold, or what grows with it"
@@ -244,8 +240,6 @@ def _correlations(found: DecidersFinding) -> Table:
 
 
 class RecoverySection(Section):
-    """Time from the release of the horizon until throughput recovers, with and without vacuum and reindex."""
-
     name = "recovery"
     summary = "time from the release of the horizon until throughput recovers"
     title = "Recovery after the release"
@@ -328,8 +322,6 @@ def _difference(nothing: Recovery, done: Recovery) -> str:
 
 
 class ReplayedHoldsSection(Section):
-    """For each rung that replays a capture: both curves, and how far they are apart."""
-
     name = "replayed-holds"
     summary = "lengths of replayed holds against the captured ones"
     title = "Replayed holds"

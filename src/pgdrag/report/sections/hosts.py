@@ -13,8 +13,6 @@ from pgdrag.units import format_bytes, format_ratio
 
 
 class HostsSection(Section):
-    """One row a host, and the effects that depend on it."""
-
     name = "hosts"
     summary = "the hosts of a fleet: trials, speed, noise, and effects that differ between them"
     title = "Hosts"

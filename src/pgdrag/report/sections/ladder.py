@@ -26,8 +26,6 @@ from pgdrag.units import format_duration, format_number, format_rate
 
 
 class LadderSection(Section):
-    """One row a rung."""
-
     name = "ladder"
     summary = "one row a treatment"
     title = "Throughput and slowdown"
@@ -105,8 +103,6 @@ _TITLE = "How many times slower than the baseline"
 
 
 class StepsSection(Section):
-    """A logarithmic chart of the slowdowns with their intervals."""
-
     name = "steps"
     summary = "a logarithmic chart of the slowdowns with their intervals"
     title = _TITLE
@@ -157,8 +153,6 @@ _OF_RATIOS = (
 
 
 class LoadStepsSection(Section):
-    """Throughput by rung and step of the load."""
-
     name = "load-steps"
     summary = "throughput by treatment and step of the load"
     title = "Step by step of the load"

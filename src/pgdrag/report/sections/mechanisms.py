@@ -42,8 +42,6 @@ _READING = (
 
 
 class MechanismsSection(Section):
-    """A bar for each mechanism and rung, and its evidence."""
-
     name = "mechanisms"
     summary = "which mechanisms account for how much of each treatment's slowdown"
     title = _TITLE

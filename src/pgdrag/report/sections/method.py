@@ -43,8 +43,6 @@ _METHODS: Mapping[CopyMethod, str] = {
 
 
 class MethodSection(Section):
-    """Protocol, machine, versions, intervals, and every trial in the order it ran."""
-
     name = "method"
     summary = "protocol, machine, versions, intervals, and every trial in the order it ran"
     title = "How it was measured"
@@ -262,8 +260,6 @@ def _window_cell(measured: Measurement) -> Cell:
 
 
 class SettingsSection(Section):
-    """Each level that a rung adds, asked for and read back."""
-
     name = "settings"
     summary = "each level that a treatment adds, asked for and read back"
     title = "Settings, as set and as read back"
@@ -342,8 +338,6 @@ _WRONG = (
 
 
 class HowToReadSection(Section):
-    """The words, explained."""
-
     name = "how-to-read"
     summary = "the words, explained"
     title = "How to read this report"

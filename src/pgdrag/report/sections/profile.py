@@ -31,8 +31,6 @@ _HOW_TO_READ = (
 
 
 class ProfileSection(Section):
-    """A flame graph a rung, and the difference to the rung before."""
-
     name = "profile"
     summary = "a flame graph a treatment, and one of what changed; with --profile"
     title = "What the processors ran"

@@ -73,8 +73,6 @@ _HOW_UPDATES_ARE_SEEN = (
 
 
 class RowVersionsSection(Section):
-    """A table of all rungs, and the pages of each rung's tables at a few moments."""
-
     name = "row-versions"
     summary = "old row versions, HOT chains, what an update costs, and strips of pages"
     title = "Row versions"

@@ -40,8 +40,6 @@ _MOST_LINES = 8
 
 
 class PlansSection(Section):
-    """What changed in the statements' plans, rung by rung, with the plans themselves."""
-
     name = "plans"
     summary = "statements whose plan changed, and wrong row estimates"
     title = "Plans"
@@ -182,8 +180,6 @@ class _PerTransactionSection(Section):
 
 
 class StatementsSection(_PerTransactionSection):
-    """pg_stat_statements, as differences between rungs."""
-
     name = "statements"
     summary = "time, blocks and WAL of each statement per transaction, against before"
     title = "Statements"
@@ -228,8 +224,6 @@ class StatementsSection(_PerTransactionSection):
 
 
 class ProcessIoSection(_PerTransactionSection):
-    """The kernel's account of the server's processes, by their kind."""
-
     name = "process-io"
     summary = "read and write calls and bytes of each kind of process, against before"
     title = "Reads and writes by process"
@@ -279,8 +273,6 @@ class ProcessIoSection(_PerTransactionSection):
 
 
 class WaitsSection(_PerTransactionSection):
-    """A table a rung of waits by type of process, beside the rung before."""
-
     name = "waits"
     summary = "wait events of each treatment by type of process, per transaction"
     title = "Wait events"

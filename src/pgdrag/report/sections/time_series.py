@@ -38,8 +38,6 @@ _FEW = 20  # events that a table lists one by one
 
 
 class TimeSeriesSection(Section):
-    """Every series of each rung's middle trial over one time axis, another rung's beside it."""
-
     name = "time-series"
     summary = "throughput, latency, waits, I/O and events over time, to be zoomed, two treatments in one picture"
     title = "What happened when"

@@ -37,8 +37,6 @@ _MOST_SHAPES = 8  # of a picture that is not folded
 
 
 class LatencySection(Section):
-    """The distribution on each rung with its modes, and percentiles by transaction type."""
-
     name = "latency"
     summary = "the distribution of latency with its modes, and percentiles by transaction type"
     title = "Latency"
@@ -152,8 +150,6 @@ _ENDS = ("committed", "rolled back by design", "failed", "in flight", "dropped",
 
 
 class CountsSection(Section):
-    """The ways to end, by rung, with the identity that they obey, and the errors."""
-
     name = "counts"
     summary = "the ways to end, by treatment, with the identity that they obey, and the errors"
     title = "How transactions ended"
@@ -226,8 +222,6 @@ _SUSPECT = Cell("yes", tone=Tone.WARNING)
 
 
 class DriverSection(Section):
-    """The load driver's processor time and delays, by rung: why it was not the bottleneck."""
-
     name = "driver"
     summary = "the load driver's processor time and delays, by treatment"
     title = "The load driver itself"
