@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import typer
 
-from pgdrag.cli.place import stderr
+from pgdrag.cli.place import say
 from pgdrag.english import capital, without_controls
 from pgdrag.errors import UsageError
 from pgdrag.experiment.consent import NeededConsent, RememberedConsent
@@ -47,7 +47,7 @@ def ask(
         said = [x for x in reasons if x.rstrip(".").lower() != refusal.lower()]
         raise UsageError(refusal, detail="\n".join(said) or None, hint=hint)
     for reason in reasons:
-        stderr().print(reason, style="yellow", soft_wrap=True)
+        say(reason, "yellow")
     if not typer.confirm(without_controls(question), default=default, err=True):
         raise UsageError(f"cancelled; {cancelled}")
 
@@ -81,10 +81,9 @@ def agree(
         _ask_for(missing, subject)
     if needed and remember:
         if word := needed.unresolved_word:
-            stderr().print(
+            say(
                 f'Consent was not remembered: with "{word}" in the command, pgdrag cannot tell which files it runs.',
-                style="yellow",
-                soft_wrap=True,
+                "yellow",
             )
         else:
             remembered.add(needed)

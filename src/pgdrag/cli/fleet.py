@@ -80,7 +80,7 @@ def check(
     Exit status: 0 every host can run trials, and they are alike; 1 one cannot, or they differ.
     """
     from pgdrag.cli.on_fleet import open_fleet, with_consent
-    from pgdrag.cli.place import measuring, plain_table, stderr, stdout
+    from pgdrag.cli.place import measuring, plain_table, say, stdout
     from pgdrag.cli.plain_output import print_json
     from pgdrag.fleet.coordinator import differences
     from pgdrag.fleet.installing import install_wheel
@@ -90,7 +90,7 @@ def check(
     assert opened is not None
     if install is not None:
         for sentence in install_wheel(opened.file.ssh, install):
-            stderr().print(sentence, soft_wrap=True)
+            say(sentence)
     with measuring(wait):
         opened.sweep()
         opened = with_consent(opened, (), postgres)

@@ -51,7 +51,7 @@ def history(
     Finds where the level of a treatment changed, by how much, and what differs between the runs before and after:
     versions, machine, settings.
     """
-    from pgdrag.cli.place import open_journal, refuse_unwritable, stderr, stdout, write_named
+    from pgdrag.cli.place import open_journal, refuse_unwritable, stdout, write_page
     from pgdrag.findings.history import history as history_of
     from pgdrag.report.history_page import history_blocks, render_history_html
     from pgdrag.report.terminal import print_blocks
@@ -87,9 +87,7 @@ def history(
     found = history_of(
         runs, quantity="slowdown" if ratio else "throughput", treatments=treatment or ()
     )
-    if html is not None:
-        write_named(html, render_history_html(found))
-        stderr().print(f"Report: {html}", soft_wrap=True)
+    write_page(html, lambda: render_history_html(found))
     if json:
         print_json(found)
     else:

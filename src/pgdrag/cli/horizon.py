@@ -93,7 +93,7 @@ def hold(
 
     Exit status: 0 held to the end, 1 someone else ended it early, 2 misuse or error, 130 interrupted.
     """
-    from pgdrag.cli.place import restore_leftovers, stderr
+    from pgdrag.cli.place import restore_leftovers, say, stderr
     from pgdrag.cli.server_argument import (
         live_line,
         named_server,
@@ -111,7 +111,7 @@ def hold(
     for_s = duration_of(for_, "--for", least_s=1.0, most_s=LONGEST_S)
     talk = stderr()
     for sentence in restore_leftovers():
-        talk.print(sentence, soft_wrap=True)
+        say(sentence)
     example = "pgdrag horizon hold postgresql://me@test1/shop --for 10min"
     server = named_server(dsn, example, own_session="horizon hold")
     purpose = f"hold its horizon for {format_duration(for_s)}"
@@ -124,10 +124,10 @@ def hold(
         nonlocal latest
         latest = progress
         text = f"{time_words(progress.elapsed_s, for_s)}: {_words(progress)}"
-        say(text, progress.elapsed_s, None)
+        show_line(text, progress.elapsed_s, None)
 
     try:
-        with live_line(talk) as say, holding(server, kind, for_s, name=name) as held:
+        with live_line(talk) as show_line, holding(server, kind, for_s, name=name) as held:
             began_s = time.monotonic()
             known_as = f', as "{name}"' if holders[kind].is_bounded_by_session else ""
             talk.print(
@@ -142,9 +142,9 @@ def hold(
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED
     if trouble:
-        talk.print(trouble, style="red", soft_wrap=True)
+        say(trouble, "red")
     held_for = format_duration(round(time.monotonic() - began_s, 1))
-    talk.print(f"Released after {held_for}: {_words(latest)}.", soft_wrap=True)
+    say(f"Released after {held_for}: {_words(latest)}.")
     return status
 
 
@@ -248,7 +248,7 @@ def capture(
     Exit status: 0 captured, 1 the server was unreachable at the end, 2 misuse or nothing captured, 130
     interrupted; what was captured is still written.
     """
-    from pgdrag.cli.place import refuse_unwritable, stderr
+    from pgdrag.cli.place import refuse_unwritable, say, stderr
     from pgdrag.cli.server_argument import LINE_EVERY_S, live_line, named_server
     from pgdrag.findings.holds.distribution import distribution_json
     from pgdrag.horizon.capture import HorizonCapture
@@ -263,12 +263,10 @@ def capture(
     refuse_unwritable(output, needs_directory=True)
     example = "pgdrag capture horizon postgresql://me@db1/shop --for 1h"
     server = named_server(dsn, example, own_session="capture horizon")
-    talk = stderr()
     sampling = HorizonCapture(server, every_s=every_s, with_applications=applications)
-    talk.print(
+    say(
         f"Sampling {server.name} every {format_duration(every_s)} for {format_duration(for_s)}, "
-        "read-only; Ctrl-C ends it and keeps what was captured.",
-        soft_wrap=True,
+        "read-only; Ctrl-C ends it and keeps what was captured."
     )
     status = EXIT_DONE
 
@@ -277,7 +275,7 @@ def capture(
     def listen(progress: CaptureProgress) -> None:
         """Show progress, and write what was captured each minute, less often if writing is slow."""
         nonlocal written_s, pause_s
-        say(progress_words(progress, for_s), progress.elapsed_s, progress.trouble or None)
+        show_line(progress_words(progress, for_s), progress.elapsed_s, progress.trouble or None)
         began_s = time.monotonic()
         if output is not None and began_s - written_s > pause_s and progress.samples > 1:
             _write(sampling.found(), output)
@@ -285,17 +283,17 @@ def capture(
             pause_s = max(_KEEP_EVERY_S, 100 * (written_s - began_s))
 
     try:
-        with live_line(talk, first_s=LINE_EVERY_S) as say:
+        with live_line(stderr(), first_s=LINE_EVERY_S) as show_line:
             sampling.run(for_s, listen)
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED
     found = sampling.found()
     for sentence in (*sampling.notes, *sampling.cannot_see(), sampling.cost()):
-        talk.print(sentence, soft_wrap=True)
-    talk.print(f"Captured: {found.words}.", soft_wrap=True)
+        say(sentence)
+    say(f"Captured: {found.words}.")
     if output is not None:
         _write(found, output)
-        talk.print(f"Written to {output}", soft_wrap=True)
+        say(f"Written to {output}")
     if json:
         print_json(distribution_json(found))
     elif output is None:

@@ -67,7 +67,7 @@ def observe(
 
     Exit status: 0 observed, 1 the server was away at the end, 2 misuse or error, 130 interrupted.
     """  # fmt: skip
-    from pgdrag.cli.place import refuse_unwritable, stderr
+    from pgdrag.cli.place import refuse_unwritable, say, stderr
     from pgdrag.cli.server_argument import live_line, named_server
     from pgdrag.host.clock import CLOCK
     from pgdrag.observations.recorder import Recorder
@@ -97,9 +97,8 @@ def observe(
     talk = stderr()
     recorder = Recorder(server, file, every_s=every_s, clock=CLOCK)
     how_long = "until Ctrl-C" if math.isinf(for_s) else f"for {format_duration(for_s)}"
-    talk.print(
-        f"Observing {server.name} every {format_duration(every_s)} {how_long}, read-only, into {path}.",
-        soft_wrap=True,
+    say(
+        f"Observing {server.name} every {format_duration(every_s)} {how_long}, read-only, into {path}."
     )
     status, trouble, said = EXIT_DONE, "", False
 
@@ -110,10 +109,10 @@ def observe(
             said = True
             for what, why in recorder.missing.items():
                 talk.print(f"Cannot see {what}: {why}.", soft_wrap=True)
-        say(_progress_words(progress, for_s), progress.elapsed_s, trouble or None)
+        show(_progress_words(progress, for_s), progress.elapsed_s, trouble or None)
 
     try:
-        with live_line(talk, first_s=0.0, every_s=max(_LINE_EVERY_S, every_s)) as say:
+        with live_line(talk, first_s=0.0, every_s=max(_LINE_EVERY_S, every_s)) as show:
             recorder.run(for_s, listen)
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED
@@ -121,7 +120,7 @@ def observe(
         samples, size_bytes = file.samples, file.size_bytes
         file.close()
     for sentence in _ending(recorder, file, samples, size_bytes):
-        talk.print(sentence, soft_wrap=True)
+        say(sentence)
     return EXIT_FAILED_CHECK if trouble and status == EXIT_DONE else status
 
 

@@ -28,7 +28,7 @@ def open_fleet(path: Path | None, *, dsn: str | None = None) -> Fleet | None:
             "--fleet cannot be combined with --dsn",
             detail="A fleet's hosts have throw-away servers.",
         )
-    from pgdrag.cli.place import stderr
+    from pgdrag.cli.place import say
     from pgdrag.fleet.file import read_fleet
     from pgdrag.fleet.run import Fleet
     from pgdrag.fleet.tls import Authority
@@ -36,10 +36,7 @@ def open_fleet(path: Path | None, *, dsn: str | None = None) -> Fleet | None:
 
     file = read_fleet(path)
     Authority.new()  # says what is not installed before anything begins
-    talk = stderr()
-    return Fleet(
-        file, home_directory() / "fleet", tell=lambda line: talk.print(line, soft_wrap=True)
-    )
+    return Fleet(file, home_directory() / "fleet", tell=say)
 
 
 def with_consent(fleet: Fleet, allowed: Collection[str], wanted: str | None) -> Fleet:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -58,6 +57,11 @@ def stdout(*, piped_width: int | None = None) -> Console:
 def stderr() -> Console:
     """Return the console for messages."""
     return _Console(stderr=True, highlight=False, markup=False, emoji=False, width=_width())
+
+
+def say(text: str, style: str | None = None) -> None:
+    """Print a message on standard error, on one line however long it is."""
+    stderr().print(text, style=style, soft_wrap=True)
 
 
 def _width() -> int | None:
@@ -154,7 +158,7 @@ def measuring(wait_s: float | None) -> Iterator[None]:
     Raises:
         UsageError: another one is measuring, and still after waiting.
     """
-    with measuring_alone(wait_s or 0.0, partial(stderr().print, soft_wrap=True)):
+    with measuring_alone(wait_s or 0.0, say):
         yield
 
 
@@ -205,6 +209,13 @@ def write_named(file: Path, content: str | bytes) -> None:
         file.write_bytes(content.encode() if isinstance(content, str) else content)
     else:
         write_whole(file, content, is_kept=True)
+
+
+def write_page(file: Path | None, page: Callable[[], str]) -> None:
+    """Write a page into the file that --html names, if it does, and say where it is."""
+    if file is not None:
+        write_named(file, page())
+        say(f"Report: {file}")
 
 
 def report_path(run_id: str) -> Path:

@@ -50,7 +50,7 @@ def plans(
 
     Exit status: 0 done, 1 a plan changes and --fail-if-changed is given, 2 misuse or error.
     """
-    from pgdrag.cli.place import open_scratch, refuse_unwritable, stderr, stdout, write_named
+    from pgdrag.cli.place import open_scratch, refuse_unwritable, stderr, stdout, write_page
     from pgdrag.cli.plain_output import print_document
     from pgdrag.experiment.arms import read_arm
     from pgdrag.planning.comparing import PlanQuestion, compare_plans
@@ -87,9 +87,7 @@ def plans(
         ),
     )
     found = compare_plans(captured, twin.name, question, scratch, talk.print)
-    if html is not None:
-        write_named(html, render_plans_html(found))
-        talk.print(f"Report: {html}", soft_wrap=True)
+    write_page(html, lambda: render_plans_html(found))
     if json:
         print_document(render_plans_json(found))
     else:

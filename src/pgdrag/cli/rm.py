@@ -52,7 +52,7 @@ def rm(
     A run in progress is refused. A report written elsewhere with --html stays.
     """
     from pgdrag.cli.consent import ask
-    from pgdrag.cli.place import open_journal, report_path, stderr, stdout
+    from pgdrag.cli.place import open_journal, report_path, say, stdout
     from pgdrag.english import counted, listed
     from pgdrag.host.machine_lock import measuring_pid
     from pgdrag.units import format_bytes
@@ -88,5 +88,4 @@ def rm(
     elif freed_bytes or not kept:
         stdout().print(f"Freed {format_bytes(freed_bytes)}.")
     if kept:
-        text = f"The journal keeps its size, and uses the room again: {kept}."
-        stderr().print(text, soft_wrap=True)
+        say(f"The journal keeps its size, and uses the room again: {kept}.")

@@ -216,7 +216,7 @@ def resume(
 
 def _refuse_mistakes(experiment: Experiment, study: Study, runner: Runner) -> None:
     """Refuse an experiment with mistakes; print what is untestable on this server."""
-    from pgdrag.cli.place import stderr
+    from pgdrag.cli.place import say, stderr
     from pgdrag.existing.runner import ExistingTrialRunner
     from pgdrag.experiment.preflight import check_experiment, first_mistake
 
@@ -229,7 +229,7 @@ def _refuse_mistakes(experiment: Experiment, study: Study, runner: Runner) -> No
     if mistake is not None:
         raise mistake
     for words in dict.fromkeys(f"{x.message}. {x.hint}".rstrip() for x in checked.problems):
-        stderr().print(f"Untestable here: {words}", style="yellow", soft_wrap=True)
+        say(f"Untestable here: {words}", "yellow")
     for mend in checked.mends:
         stderr().print(f"Corrected: {mend}")
 

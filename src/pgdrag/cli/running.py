@@ -17,6 +17,7 @@ from pgdrag.cli.place import (
     open_journal,
     open_scratch,
     report_path,
+    say,
     stderr,
     stdout,
 )
@@ -191,7 +192,7 @@ def _run_and_report(
     finally:
         if isinstance(runner, ExistingTrialRunner):
             for sentence in runner.undone:
-                stderr().print(sentence, soft_wrap=True)
+                say(sentence)
     return report_run(record, html=html, json=json)
 
 
@@ -208,6 +209,6 @@ def report_run(record: RunRecord, *, html: Path | None, json: bool) -> int:
         print_findings(findings, json=True)
     else:
         render_answer(findings, stdout())
-    stderr().print(f"Report: {path.resolve().as_uri()}", soft_wrap=True)
-    stderr().print(f"Details: pgdrag show {record.run_id}", soft_wrap=True)
+    say(f"Report: {path.resolve().as_uri()}")
+    say(f"Details: pgdrag show {record.run_id}")
     return _STATUS[findings.found.decision if findings.found else None]

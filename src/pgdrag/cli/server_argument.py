@@ -6,7 +6,6 @@ import getpass
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 
 from rich.console import Console
 from rich.live import Live
@@ -82,13 +81,12 @@ def free_server(server: Server, wait_s: float | None) -> Server:
         UsageError: another one does.
         ServerLost: the server does not answer.
     """
-    from pgdrag.cli.place import restore_leftovers, stderr
+    from pgdrag.cli.place import restore_leftovers, say
     from pgdrag.existing.server_lock import wait_until_free
 
-    tell = partial(stderr().print, soft_wrap=True)
     for sentence in restore_leftovers():
-        tell(sentence, markup=False)
-    return wait_until_free(server, wait_s or 0.0, tell)
+        say(sentence)
+    return wait_until_free(server, wait_s or 0.0, say)
 
 
 def require_consent(server: Server, purpose: str, *, is_given: bool, risk: str = "") -> None:

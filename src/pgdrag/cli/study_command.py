@@ -20,7 +20,7 @@ from pgdrag.cli.options import (
     generators_of,
     refuse_hosts,
 )
-from pgdrag.cli.place import refuse_unwritable, stderr
+from pgdrag.cli.place import refuse_unwritable, say, stderr
 from pgdrag.cli.plan import difference_lines, print_plan, trials_words
 from pgdrag.cli.running import Runner, begin_and_report, open_runner, planned
 from pgdrag.english import listed
@@ -159,7 +159,6 @@ class StudyCommand:
         Raises:
             PgdragError: an argument is invalid, or cannot run anywhere.
         """
-        talk = stderr()
         scale, allowed = self.options.scale, self.runner.here.allowed
         arms = [read_arm(x, self.settings, scale=scale, allowed=allowed) for x in texts]
         found: dict[Problem, None] = {}
@@ -176,8 +175,7 @@ class StudyCommand:
                     raise UsageError(problem.message, hint=problem.hint)
             found.update(dict.fromkeys(problems))
             for problem in problems:
-                line = f"Untestable here: {problem.message}. {problem.hint}".rstrip()
-                talk.print(line, style="yellow", soft_wrap=True)
+                say(f"Untestable here: {problem.message}. {problem.hint}".rstrip(), "yellow")
         return arms, list(found)
 
     def run(self, study: Study, differences: Sequence[Difference] = ()) -> int:

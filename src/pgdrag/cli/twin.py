@@ -82,7 +82,7 @@ def capture_twin(
     from pgdrag.capture.log.source import LogRequest
     from pgdrag.capture.twin import WATCHING, CaptureProgress, TwinCapture
     from pgdrag.cli.ending import print_error
-    from pgdrag.cli.place import refuse_unwritable, stderr, write_named
+    from pgdrag.cli.place import refuse_unwritable, say, stderr, write_named
     from pgdrag.cli.server_argument import live_line, named_server, time_words
     from pgdrag.servers.scratch import storage_errors
     from pgdrag.twins import twin_bytes
@@ -97,40 +97,35 @@ def capture_twin(
     server = named_server(dsn, example, own_session="capture twin", even_in_turn=True)
     path = output or Path(f"{server.target.database.replace('/', '_')}.twin")
     refuse_unwritable(path)
-    talk = stderr()
-    talk.print(
-        f"Capturing {server.name} for {format_duration(for_s)}, read-only; Ctrl-C ends the window early.",
-        soft_wrap=True,
+    say(
+        f"Capturing {server.name} for {format_duration(for_s)}, read-only; Ctrl-C ends the window early."
     )
     request = LogRequest(tuple(log or ()), server_log, whole_log) if log or server_log else None
     capture = TwinCapture(server, log=request)
 
     def listen(progress: CaptureProgress) -> None:
         if progress.step == WATCHING:
-            say(time_words(progress.elapsed_s, for_s), progress.elapsed_s, None)
+            show_line(time_words(progress.elapsed_s, for_s), progress.elapsed_s, None)
         elif progress.log is not None:
-            say(
+            show_line(
                 _log_words(progress.log), progress.elapsed_s + progress.log.elapsed_s, progress.step
             )
         else:
-            say(progress.step, progress.elapsed_s, progress.step)
+            show_line(progress.step, progress.elapsed_s, progress.step)
 
-    with live_line(talk) as say:
+    with live_line(stderr()) as show_line:
         twin = capture.run(for_s, listen)
     content = twin_bytes(twin)
     with storage_errors("write the twin", path.absolute().parent, hint="Name another file."):
         write_named(path, content)
     if text_bytes(content) > LARGEST_TEXT_BYTES:
-        talk.print(f"The twin is larger than {format_bytes(LARGEST_TEXT_BYTES)} unpacked: pgdrag does not read it.", soft_wrap=True)  # fmt: skip
+        say(f"The twin is larger than {format_bytes(LARGEST_TEXT_BYTES)} unpacked: pgdrag does not read it.")  # fmt: skip
     if capture.log_error is not None:
         print_error(capture.log_error)
     early = ("The window was ended early.",) if capture.was_ended_early else ()
     for sentence in (*early, *twin.not_seen, _cost_words(capture.cost)):
-        talk.print(sentence, soft_wrap=True)
-    talk.print(
-        f"Written to {path}, {format_bytes(len(content))}; see: pgdrag twin show {path}",
-        soft_wrap=True,
-    )
+        say(sentence)
+    say(f"Written to {path}, {format_bytes(len(content))}; see: pgdrag twin show {path}")
     if capture.was_ended_early:
         return EXIT_INTERRUPTED
     return EXIT_DONE if capture.log_error is None else EXIT_FAILED_CHECK
@@ -283,7 +278,7 @@ def check(
         refuse_unwritable,
         stderr,
         stdout,
-        write_named,
+        write_page,
     )
     from pgdrag.cli.plain_output import print_document
     from pgdrag.cli.progress import showing_progress
@@ -310,9 +305,7 @@ def check(
             sessions=connections or sessions_of(twin),
             listen=listen,
         )
-    if html is not None:
-        write_named(html, render_check_html(found))
-        talk.print(f"Report: {html}", soft_wrap=True)
+    write_page(html, lambda: render_check_html(found))
     if json:
         print_document(render_check_json(found))
     else:
