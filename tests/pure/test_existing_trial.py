@@ -6,13 +6,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from analysis_runs import LOAD, WORKLOAD
+from pgdrag.driver.progress import TrialLog
 from pgdrag.errors import ServerLost
 from pgdrag.existing.trial import run_trial_there
 from pgdrag.model import Applied, Outcome, Treatment, Trial
 
 
 def test_the_operating_system_is_not_changed_for_a_server_that_is_away() -> None:
-    def lost() -> None:
+    def lost(log: TrialLog) -> None:
         raise ServerLost("db is away")
 
     def change_host() -> list[Applied]:
