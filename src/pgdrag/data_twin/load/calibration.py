@@ -29,6 +29,7 @@ _TRY_S = 4.0  # one execution
 _STRATUM_S = 0.3  # and then no more tries, if there were some
 _SOME = 6
 _CLOSE = 0.05
+_ENTRIES_S = 20.0
 # What a share of the rows, or of the blocks, costs that is missing or too much.
 _ROWS_WEIGHT, _BLOCKS_WEIGHT = 100.0, 4.0
 _CERTAIN = 0.03  # standard error of what executions take on average, as a share of what they should
@@ -371,6 +372,15 @@ class Bench:
             with self._ready(rows, self._text, self._types):
                 works = [work for values in rows if (work := self._execute(values)) is not None]
         return average(works) if works else None
+
+    def leave_entries(self, rows: Sequence[Values]) -> None:
+        """Execute the statement with these values, and roll it back: its entries in pending lists of GIN indexes stay."""
+        end_s = time.monotonic() + _ENTRIES_S
+        with self._ready((), self._one.text):
+            for row in rows:
+                self._execute(self.with_fresh(row))
+                if time.monotonic() > end_s:
+                    break
 
     def values(self, stratum: Stratum, count: int, *, first: int = 0) -> list[Values]:
         """Return values for all parameters, in their order, of so many candidates from one on."""

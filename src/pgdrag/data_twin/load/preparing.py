@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -49,6 +50,9 @@ _CHECKS = 60
 _FEW_CALLS = 1000  # in the window: of so few the mean depends on which values come
 _CANDIDATES = "pgdrag_twin.candidate"
 _CLOSE = 0.1
+_GIN = re.compile(r"\busing gin\b(?!.*\bfastupdate\s*=\s*'?(?:off|false|0))", re.IGNORECASE)
+_MEAN = 0.5  # of what a window adds to a list there is on average
+_MOST_ENTRIES = 5_000
 _EACH = "e"  # behind the names of pools whose values are for plans of their own
 _FAR = 1.0  # logarithm of a ratio from which on more is not worse
 _TELLING = 0.005  # share of the load that a statement has to have to be told about
@@ -110,8 +114,7 @@ def prepare(
     ] = {}  # with plans that are made for each call, where they are other ones
     total_s = max(sum(x.exec_s for x in mix.statements.values()), 1e-9)
     end_s = time.monotonic() + _ALL_S
-    # Reads first: what is changed and rolled back leaves traces.
-    ordered = sorted(mix.statements.items(), key=lambda x: change_of(x[1].text).kind != "select")
+    ordered = _in_turn(mix, twin)
     for done, (number, statement) in enumerate(ordered):
         step("statements", done, len(mix.statements))
         found = analysed(connection, statement, twin)
@@ -123,7 +126,8 @@ def prepare(
         most_s = min(
             _LEAST_S + _SHARED_S * statement.exec_s / total_s, max(end_s - time.monotonic(), 0)
         )
-        make = partial(_prepared, connection, found, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s, settings=settings)  # fmt: skip
+        entries = round(statement.calls * _MEAN) if _listed_table(statement.text, twin) else 0
+        make = partial(_prepared, connection, found, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s, settings=settings, entries=entries)  # fmt: skip
         ready[number] = make(keeps_plans=told is not False)
         if told is None and ready[number].plans_differ:
             other[number] = make(keeps_plans=False, suffix=_EACH)
@@ -150,6 +154,27 @@ def prepare(
     return tuple(notes)
 
 
+def _in_turn(mix: Mix, twin: Twin) -> list[tuple[int, Statement]]:
+    """Return the statements in the order in which they are tried: queries before changes, as what is rolled back leaves traces.
+
+    But first what leaves entries in the pending lists of GIN indexes: queries read those under load, too.
+    """
+
+    def place(one: tuple[int, Statement]) -> int:
+        text = one[1].text
+        return 0 if _listed_table(text, twin) else 1 if change_of(text).kind == "select" else 2
+
+    return sorted(mix.statements.items(), key=place)
+
+
+def _listed_table(text: str, twin: Twin) -> str:
+    """Return the table that a statement changes, if an index of it has a pending list; else ""."""
+    change = change_of(text)
+    table = change.table[-1] if change.kind in ("insert", "update") and change.table else ""
+    is_listed = any(x.table == table and _GIN.search(x.definition) for x in twin.schema.indexes)
+    return table if is_listed else ""
+
+
 def _name_schemas(connection: psycopg.Connection[Any], twin: Twin) -> None:
     """Let statements find all tables: where the original's sessions looked, the file does not tell."""
     schemas = dict.fromkeys(["public", *twin.schema.schemas, *(x.schema for x in twin.source.extensions)])  # fmt: skip
@@ -171,6 +196,7 @@ def _prepared(
     most_s: float,
     keeps_plans: bool,
     settings: Mapping[str, str],
+    entries: int = 0,
     suffix: str = "",
 ) -> _Prepared:
     """Choose a statement's values, and make its pool.
@@ -178,6 +204,7 @@ def _prepared(
     Args:
         keeps_plans: plans are those of a statement that a session has prepared.
         settings: of the original's planner.
+        entries: executions whose entries are left in pending lists.
         suffix: of the pool's name.
     """
     keys = fresh_options(connection, one)
@@ -210,6 +237,9 @@ def _prepared(
         query = f"SELECT {columns} FROM pgdrag_twin.pool_{pool} ORDER BY n LIMIT {_CHECKS}"
         rows = connection.execute(query.encode()).fetchall()
         work = bench.checked([bench.with_fresh(row) for row in rows]) or work
+        if entries:
+            limit = query.removesuffix(str(_CHECKS)) + str(min(entries, _MOST_ENTRIES))
+            bench.leave_entries(connection.execute(limit.encode()).fetchall())
     why = bench.problem if work is None else ""
     sendable = Sendable(one.text, one.types, pool, keys, is_in_turn)
     return _Prepared(sendable, work, problem or why, bench.plans_differ(calibrated))
