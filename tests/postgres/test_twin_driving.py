@@ -15,7 +15,7 @@ from pgdrag.driver.process import Driver, find_driver
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Measurement
 from pgdrag.servers.cluster import Cluster
-from pgdrag.twins.model import Activity, Constraint, Schema, Setting, Statement, Twin
+from pgdrag.twins.model import Activity, Constraint, Index, Schema, Setting, Statement, Twin
 from pgdrag.twins.transactions import (
     LoggedTransactions,
     ParameterLink,
@@ -236,6 +236,34 @@ def test_each_session_keeps_a_value_that_the_logs_sessions_kept(shop: Cluster) -
     assert len(busy) == LOAD.connections
     assert all(low == high for low, high in busy)
     assert len({*busy}) == LOAD.connections  # each its own
+
+
+TEXTS = """
+CREATE TABLE note (id int PRIMARY KEY, words tsvector NOT NULL);
+INSERT INTO note SELECT i, to_tsvector('simple', 'a' || i % 50 || ' b' || i % 70 || ' c' || i) FROM generate_series(1, 3000) AS i;
+CREATE INDEX note_words ON note USING gin (words);
+VACUUM ANALYZE note
+"""
+
+
+def test_queries_are_tried_with_lists_of_entries_that_are_as_full_as_on_average(shop: Cluster) -> None:  # fmt: skip
+    """A text search reads the entries of all that was inserted lately, too."""
+    index = Index(
+        "public", "note_words", "note", "CREATE INDEX note_words ON note USING gin (words)", "gin"
+    )
+    found = of(1, "SELECT id FROM note WHERE words @@ to_tsquery($1, $2)", rows=50, blocks=40)
+    added = of(2, "INSERT INTO note (id, words) VALUES ($1, $2)", calls=2000, rows=1)
+    blocks = {}
+    with as_load(shop) as connection:
+        for is_listed in (True, False):
+            definition = index.definition + ("" if is_listed else " WITH (fastupdate='off')")
+            schema = Schema(indexes=(replace(index, definition=definition),))
+            connection.execute("DROP TABLE IF EXISTS note")
+            for statement in TEXTS.split(";"):
+                connection.execute(statement.encode())
+            quickly_prepared(connection, replace(twin_of(found, added), schema=schema))
+            [(blocks[is_listed],)] = connection.execute("SELECT (found ->> 'blocks')::float8 FROM pgdrag_twin.statement WHERE number = 1").fetchall()  # fmt: skip
+    assert blocks[True] > blocks[False] + 5
 
 
 DESKS = """

@@ -50,7 +50,7 @@ _CHECKS = 60
 _FEW_CALLS = 1000  # in the window: of so few the mean depends on which values come
 _CANDIDATES = "pgdrag_twin.candidate"
 _CLOSE = 0.1
-_GIN = re.compile(r"\busing gin\b(?!.*\bfastupdate\s*=\s*'?(?:off|false|0))", re.IGNORECASE)
+_UNLISTED = re.compile(r"\bfastupdate\s*=\s*'?(?:off|false|no|0)\b", re.IGNORECASE)
 _MEAN = 0.5  # of what a window adds to a list there is on average
 _MOST_ENTRIES = 5_000
 _EACH = "e"  # behind the names of pools whose values are for plans of their own
@@ -171,7 +171,9 @@ def _listed_table(text: str, twin: Twin) -> str:
     """Return the table that a statement changes, if an index of it has a pending list; else ""."""
     change = change_of(text)
     table = change.table[-1] if change.kind in ("insert", "update") and change.table else ""
-    is_listed = any(x.table == table and _GIN.search(x.definition) for x in twin.schema.indexes)
+    is_listed = any(
+        x.table == table and x.method == "gin" and not _UNLISTED.search(x.definition) for x in twin.schema.indexes
+    )  # fmt: skip
     return table if is_listed else ""
 
 
