@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 from kinds import KINDS, Kind
-from place import IS_ROOT, Command, Place, descendants, role_of, strike, wait
+from place import END_TIMEOUT_S, IS_ROOT, Command, Place, descendants, role_of, strike, wait
 
 SIGNALS = ("KILL", "TERM", "INT", "HUP")
 FULL, SECOND, MEMORY, STOP = "full disk", "second pgdrag", "out of memory", "STOP"
@@ -38,6 +38,7 @@ class Fault:
         share: the moment, of the time that the command takes; None: after a change.
         change: how many changes of its files are waited for, else.
         delay_s: from that change on; or how long a stopped process stands still.
+        results: how many of the run are on disk before; 0: the moment is as above.
     """
 
     name: str
@@ -45,8 +46,11 @@ class Fault:
     share: float | None
     change: int
     delay_s: float
+    results: int = 0
 
     def __str__(self) -> str:
+        if self.results:
+            return f"{self.name} {self.victim}, after {self.results} results"
         when = f"{self.share:.0%} into it" if self.share is not None else f"{1000 * self.delay_s:.0f} ms after change {self.change} of its files"  # fmt: skip
         return f"{self.name} {self.victim}, {when}"
 
@@ -149,6 +153,9 @@ def _victims(fault: Fault, kind: Kind, here: Place, command: Command) -> list[ps
 
 
 def _wait_for_moment(fault: Fault, here: Place, command: Command, length_s: float) -> None:
+    if fault.results:
+        wait(END_TIMEOUT_S, lambda: here.results() >= fault.results or command.has_ended())
+        return
     if fault.share is not None:
         wait(fault.share * length_s, command.has_ended)
         return

@@ -6,12 +6,13 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -225,6 +226,16 @@ class Place:
         if status not in expected:
             raise Failed(f"{command} ended with {status}:\n{command.said}")
         return command
+
+    def results(self) -> int:
+        """Return how many results are on disk."""
+        count = "SELECT count(*) FROM attempt WHERE result IS NOT NULL"
+        with (
+            suppress(sqlite3.OperationalError),  # there is no journal yet, or it has no tables
+            closing(sqlite3.connect(f"file:{self.home}/journal.sqlite?mode=ro", uri=True)) as db,
+        ):
+            return int(db.execute(count).fetchone()[0])
+        return 0
 
     def processes(self) -> list[psutil.Process]:
         """Return all that runs here, children of the dead among it, but not the server that lives by itself."""

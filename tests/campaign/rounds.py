@@ -44,6 +44,7 @@ class Round:
         after: what was run next.
         found: what was not as it must be.
         is_missed: the command ended before anything could happen to it.
+        kept: results that were on disk when it had happened.
     """
 
     number: int
@@ -52,6 +53,7 @@ class Round:
     after: tuple[str, ...]
     found: list[str] = field(default_factory=list)
     is_missed: bool = False
+    kept: int = 0
     took_s: float = 0.0
 
     def __str__(self) -> str:
@@ -143,6 +145,7 @@ def _recovered(one: Round, here: Place, before: Machine, *, was_killed: bool) ->
     """Let pgdrag recover from what has happened, and return what is lost, or left."""
     kind, fault, found = one.kind, one.fault, []
     kept = _finished_attempts(here)
+    one.kept = len(kept)
     is_servers = kind.has_server and fault.victim == "server"
     if not was_killed or (fault.spares_guardian and kind.is_guarded):
         # It, or its guardian, has cleared up, without a further command.
