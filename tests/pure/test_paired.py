@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pgdrag.stats.paired import (
     EXACT_PAIRS,
     PairedLogs,
+    _subsets,
     interval,
     p_value,
     power,
@@ -126,3 +127,11 @@ def test_the_spread_of_pairs_is_told_apart_from_their_order():
     signs = rng.choice([-1, 1], 200).tolist()
     logs = 0.1 * np.array(signs) + rng.normal(0, 0.01, 200)
     assert pairs(*logs, signs=signs).sd == pytest.approx(0.01, rel=0.15)
+
+
+def test_long_comparisons_keep_no_subsets_in_memory():
+    """Of 800 pairs they take 100 MB, and each further pair asks for others."""
+    for count in (20, 60, 61, 62):
+        kept = _subsets.cache_info().currsize
+        interval(pairs(*np.linspace(-0.1, 0.2, count)), confidence=0.95)
+    assert _subsets.cache_info().currsize == kept
