@@ -29,6 +29,7 @@ from pgdrag.fleet.messages import Order, from_coordinator, from_host, written
 from pgdrag.fleet.starting import Started, kubernetes_manifest
 from pgdrag.fleet.tls import Identity
 from pgdrag.host.machine_lock import MACHINE_VARIABLE, lock_name
+from pgdrag.host.process_alive import wait_until
 from pgdrag.testing.simulated import simulated_ladder
 
 
@@ -77,6 +78,7 @@ def test_hosts_have_names_by_their_kind(tmp_path: Path) -> None:
             '2: "host" in [[ssh]] must be made of letters',
         ),
         ('[[ssh]]\nhost = "a"\nprogram = "rm -rf /"', '"program" in [[ssh]] must be made of'),
+        ('[[ssh]]\nhost = "a"\nscratch = "~/x"', 'it must be an absolute path, not "~/x"'),
         (
             '[[ssh]]\nhost = "a"\nprogram = "./x; pgdrag"',
             '3: "program" in [[ssh]] must be made of names',
@@ -147,6 +149,35 @@ def test_slurm_and_kubernetes_get_a_job_that_is_taken_back(
     said = (tmp_path / "said").read_text()
     assert "scancel 17" in said
     assert said.endswith(f"kubectl --namespace=default delete --wait=false {left}")
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "reason"),
+    [
+        ("ssh: connect to host a port 22: Connection refused", 255, ""),
+        ("Host key verification failed.", 255, " (connect to it once by hand, "),
+        ("me@a: Permission denied (publickey).", 255, " (ssh must not ask for a password"),
+        ("Error: remote port forwarding failed for listen port 0", 255, " (its sshd must have"),
+        ("sh: 1: pgdrag: not found", 127, 'there is no program "pgdrag": install it there'),
+    ],
+)
+def test_a_host_that_ssh_does_not_reach_is_named_with_the_reason_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, status: int, reason: str
+) -> None:
+    program = tmp_path / "ssh"
+    program.write_text(f"#!/bin/sh\necho 'Warning' >&2\necho '{said}' >&2\nexit {status}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    started = Started(
+        read(tmp_path, '[[ssh]]\nhost = "a"\n'),
+        lambda name: replace(TICKET, name=name),
+        run_id="Run-1",
+        tickets=tmp_path / "tickets",
+    )
+    assert wait_until(started.gone, 20)
+    found = started.gone()["a"]
+    started.end()
+    assert found.startswith(f"{said}{reason}" if status == 255 else reason)
 
 
 def test_a_host_on_the_machine_of_its_coordinator_does_not_wait_for_that() -> None:

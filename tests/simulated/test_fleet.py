@@ -22,6 +22,7 @@ pytest.importorskip("cryptography", reason="the extra fleet is not installed")
 import fleet_runs
 from fleet_host import FULL, TRIAL_S
 from fleet_runs import Place, processes_of, refuse_twice, study_of, without_hosts
+from pgdrag.errors import ServerError
 from pgdrag.findings.find import find
 from pgdrag.fleet.agent import Ticket
 from pgdrag.fleet.coordinator import Coordinator, NoHosts
@@ -223,6 +224,22 @@ def test_without_a_host_the_run_ends_and_says_of_each_why(
     with pytest.raises(NoHosts) as caught:
         place.lead(place.begin(study_of()))
     assert caught.value.detail == "local-1: its worker ended with status 1"
+
+
+@pytest.mark.parametrize(
+    ("listen", "reason"),
+    [
+        ("192.0.2.7:7433", "cannot assign requested address"),
+        ("nowhere.invalid:7433", ""),
+    ],
+)
+def test_an_address_where_nobody_can_listen_is_a_mistake_of_the_file(
+    place: Place, listen: str, reason: str
+) -> None:
+    place.write(f'local = 1\nlisten = "{listen}"\n')
+    with pytest.raises(ServerError, match=f"could not listen on {listen}: {reason}") as caught:
+        place.lead(place.begin(study_of()))
+    assert '"listen"' in str(caught.value.hint)
 
 
 class TestCertificates:

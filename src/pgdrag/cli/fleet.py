@@ -112,21 +112,17 @@ def check(
             )
         )
     else:
-        table = plain_table(
-            "Host", "Processors", "Memory", "Kernel", "PostgreSQL", "Free", "Problems"
-        )
-        for name, one in found.items():
-            lacks = "; ".join(problems[name]) or "none"
-            if not isinstance(one, Facts):
-                table.add_row(name, "", "", "", "", "", lacks)
-                continue
+        table = plain_table("Host", "Processors", "Memory", "Kernel", "PostgreSQL", "Free")
+        for name, one in known.items():
             machine = one.machine
             cells = (str(machine.cpu_count), format_bytes(machine.memory_bytes), machine.kernel)
-            table.add_row(name, *cells, one.server_version, format_bytes(one.free_bytes), lacks)
+            table.add_row(name, *cells, one.server_version, format_bytes(one.free_bytes))
         out = stdout()
-        out.print(table)
-        for sentence in differ:
-            out.print(sentence)
+        if known:
+            out.print(table)
+        lacking = [f"{name}: {lacks}" for name, all_of in problems.items() for lacks in all_of]
+        for sentence in (*lacking, *differ):
+            out.print(sentence, soft_wrap=True, markup=False)
     return EXIT_FAILED_CHECK if differ or any(problems.values()) else EXIT_DONE
 
 

@@ -54,6 +54,13 @@ class SshHost(_Table):
         default="", description="PGDRAG_SCRATCH there: where clusters and datasets are kept"
     )
 
+    @field_validator("scratch")
+    @classmethod
+    def _is_absolute(cls, path: str) -> str:
+        if path and not path.startswith("/"):  # no shell there expands "~"
+            raise ValueError(f'it must be an absolute path, not "{path}"')
+        return path
+
     @property
     def known_as(self) -> str:
         """Its name in the fleet."""

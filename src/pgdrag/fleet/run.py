@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdrag.agenda import Agenda
+from pgdrag.errors import ServerError
 from pgdrag.fleet.agent import Ticket
 from pgdrag.fleet.coordinator import Coordinator
 from pgdrag.fleet.file import FleetFile
@@ -104,7 +105,14 @@ class Fleet:
     ) -> dict[str, Facts | str]:
         address, port = self.file.address
         identity = authority.identity(COORDINATOR, is_coordinator=True)
-        server = await coordinator.serve(identity, address, port)
+        try:
+            server = await coordinator.serve(identity, address, port)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ServerError(
+                f"could not listen on {self.file.listen}: {reason.rpartition(': ')[2].lower()}",
+                hint='Give "listen" in the fleet file an address of this machine, and a port that is free.',
+            ) from None
         async with server:
             port = server.sockets[0].getsockname()[1]
             reach = self.file.reach or address

@@ -31,6 +31,12 @@ from pgdrag.host.machine_lock import MACHINE_VARIABLE
 _END_TIMEOUT_S, _COMMAND_TIMEOUT_S = 30.0, 60.0
 _MOST_ERRORS_BYTES = 4096
 _NO_SUCH_PROGRAM = 127  # what shells and env return
+# What to do where ssh, in its last words, says this.
+_SSH_REMEDIES = {
+    "Host key verification failed": "connect to it once by hand, and look whether its key is the right one",
+    "Permission denied": "ssh must not ask for a password: give it a key",
+    "remote port forwarding failed": "its sshd must have AllowTcpForwarding yes",
+}
 _FORWARDED = re.compile(rb"Allocated port (\d+) for remote forward")
 
 
@@ -55,10 +61,12 @@ class _Process:
     def why_ended(self) -> str:
         status = self.process.returncode
         if status == _NO_SUCH_PROGRAM and self.program:
-            return f'there is no program "{self.program}"'
+            return f'there is no program "{self.program}": install it there, or with fleet check --install'
         words = self.said().decode(errors="replace").strip().splitlines()
         last = next((x for x in words if x.startswith("error: ")), words[-1] if words else "")
-        return last.removeprefix("error: ") or f"it ended with status {status}"
+        last = last.removeprefix("error: ") or f"it ended with status {status}"
+        remedy = next((todo for said, todo in _SSH_REMEDIES.items() if said in last), "")
+        return f"{last} ({remedy})" if remedy and self.program else last
 
     def hand_over(self, ticket: Ticket) -> None:
         assert self.process.stdin is not None
