@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from pgdrag.designs.search.feasible import Feasible
 from pgdrag.designs.search.parameters import Dimension, Goal
-from pgdrag.designs.search.procedure import Observed, Procedure, Request
+from pgdrag.designs.search.procedure import Procedure
 from pgdrag.designs.search.response import Kernels, Response, Tried, respond
 from pgdrag.designs.search.space import Point, Space
+from pgdrag.designs.search.trials import Observed, Request
 from pgdrag.model import Treatment
 
 KNOWN, UNKNOWN = 25, 90  # dimensions that are expected to matter, and others

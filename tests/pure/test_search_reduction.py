@@ -6,11 +6,12 @@ import pytest
 
 from pgdrag.designs.search.feasible import Feasible
 from pgdrag.designs.search.parameters import Dimension, SearchParameters
-from pgdrag.designs.search.procedure import Observed, Procedure, Stage
+from pgdrag.designs.search.procedure import Procedure, Stage
 from pgdrag.designs.search.proposal import best, best_tried
 from pgdrag.designs.search.reduction import Reduction
 from pgdrag.designs.search.response import Kernels, Tried, respond
 from pgdrag.designs.search.space import Space
+from pgdrag.designs.search.trials import Observed
 from pgdrag.model import Treatment
 
 BOTH, ONE = (1, 1), (1, 0)

@@ -12,8 +12,9 @@ from pgdrag.designs.search.findings import SearchFinding
 from pgdrag.designs.search.limits import is_beyond, kept_limits
 from pgdrag.designs.search.objectives import OBJECTIVES
 from pgdrag.designs.search.parameters import Dimension, SearchParameters
-from pgdrag.designs.search.procedure import Observed, Procedure, Request
+from pgdrag.designs.search.procedure import Procedure
 from pgdrag.designs.search.space import Point, Space
+from pgdrag.designs.search.trials import Observed, Request
 from pgdrag.english import counted
 from pgdrag.errors import UsageError
 from pgdrag.model import (

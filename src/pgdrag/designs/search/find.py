@@ -20,10 +20,11 @@ from pgdrag.designs.search.findings import (
 )
 from pgdrag.designs.search.objectives import Objective
 from pgdrag.designs.search.parameters import Goal
-from pgdrag.designs.search.procedure import Observed, Procedure, Stage
+from pgdrag.designs.search.procedure import Procedure, Stage
 from pgdrag.designs.search.proof import differences, mean_gain, mean_gains
 from pgdrag.designs.search.response import Response
 from pgdrag.designs.search.space import Point
+from pgdrag.designs.search.trials import Observed
 from pgdrag.designs.search.words import answer, configuration, warnings
 from pgdrag.english import listed
 from pgdrag.findings.values import Interval

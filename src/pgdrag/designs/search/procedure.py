@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 
@@ -16,6 +15,7 @@ from pgdrag.designs.search.proposal import best, best_tried, propose
 from pgdrag.designs.search.reduction import Reduction, gains_of
 from pgdrag.designs.search.response import Kernels, Response, Tried, respond
 from pgdrag.designs.search.space import Point, Space
+from pgdrag.designs.search.trials import Observed, Request, tells
 from pgdrag.stats.hosts import Measured, host_shifts
 
 CANDIDATES = 3  # of a block; its first trial is the baseline or the incumbent
@@ -38,40 +38,6 @@ class Stage(StrEnum):
     PROVING = "proving"
     WEIGHING = "weighing each line"
     DONE = "done"
-
-
-@dataclass(frozen=True)
-class Request:
-    """One block of trials; a point may occur repeatedly, and a rival is named.
-
-    Attributes:
-        more: how many blocks with the same points follow it, whatever it shows.
-    """
-
-    points: tuple[Point | str, ...]
-    is_brief: bool = True
-    more: int = 0
-
-
-@dataclass(frozen=True)
-class Observed:
-    """One finished trial.
-
-    Attributes:
-        point: what was tried; of a rival its name.
-        values: the logarithm of each objective, where more is what is searched for; None: nothing was committed,
-            or the server did not run.
-        variances: of these, from within the trial.
-        is_failure: the configuration is to blame where there are no values.
-    """
-
-    point: Point | str
-    values: tuple[float, ...] | None
-    variances: tuple[float, ...]
-    block: int
-    is_brief: bool
-    is_failure: bool
-    host: str = ""
 
 
 Steps = Generator[Request, None, None]
@@ -162,7 +128,7 @@ class Procedure:
     @property
     def has_worked(self) -> bool:
         """Whether any short trial did: without one nothing is known."""
-        return any(_tells(one) for one in self.history)
+        return any(tells(one) for one in self.history)
 
     def response(self, aim: Aim) -> Response:
         """Return what the short trials say of the space."""
@@ -379,7 +345,7 @@ class Procedure:
         return Best(len(self.history), point, gain, gain - half, gain + half)
 
     def _tried(self, aim: Aim) -> list[Tried]:
-        brief = [one for one in self.history if _tells(one)]
+        brief = [one for one in self.history if tells(one)]
         values = [aim.value(one.values or ()) for one in brief]
         shifts = host_shifts(
             [Measured(x.point, x.host, y) for x, y in zip(brief, values, strict=True)]
@@ -406,11 +372,6 @@ def _name_of_found(aim: Aim) -> str:
 
 def _name_of_fewest(rival: str) -> str:
     return f"fewest that beat {rival}"
-
-
-def _tells(one: Observed) -> bool:
-    """Tell whether a trial says something of the space: a short one of a point, with a number."""
-    return one.is_brief and one.values is not None and not isinstance(one.point, str)
 
 
 def _known(point: Point | None) -> Point:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 from pgdrag.designs.search.aims import Aim
-from pgdrag.designs.search.procedure import Observed
 from pgdrag.designs.search.space import Point
+from pgdrag.designs.search.trials import Observed
 from pgdrag.stats.effects import effect_of
 from pgdrag.stats.interval import Interval
 
