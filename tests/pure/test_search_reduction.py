@@ -110,3 +110,25 @@ def test_what_disappoints_whenever_it_is_tried_is_not_the_winner(seed):
             [Observed(x, (seen[x],), (1e-3,), block, True, False) for x in procedure.request.points]
         )
     assert seen[procedure.main.winner] == max(seen.values())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_claim_owes_nothing_to_the_luck_of_what_was_chosen(seed):
+    dimensions = tuple(
+        Dimension(name=f"d{at}", values=("off", "on"), start="off", is_expected=True)
+        for at in range(12)
+    )
+    space = Space(dimensions, Treatment("baseline"))
+    procedure = Procedure(space, SearchParameters(goal="maximize", max_trials=16, seed=seed))
+    tried = {space.start}
+    while procedure.stage is not Stage.PROVING:
+        told = []
+        for point in procedure.request.points:
+            lucky = 0.2 * (point not in tried)
+            tried.add(point)
+            values = (0.1 * sum(point[:4]) + lucky,)
+            told.append(Observed(point, values, (1e-4,), len(procedure.history), True, False))
+        procedure.tell(told)
+    claim = procedure.main.claim
+    assert claim.gain == pytest.approx(0.1 * sum(claim.point[:4]))
+    assert claim.low < claim.gain < claim.high

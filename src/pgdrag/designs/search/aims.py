@@ -60,7 +60,7 @@ class Sought:
         course: the best that had been tried, after each block of short trials.
         winner: the best point once exploring and competing are over.
         found: the winner with the fewest changes that keep its gain.
-        claim: what the short trials say of the found point, before it is proved.
+        claim: what the short trials after it was chosen say of the found point, before it is proved.
     """
 
     aim: Aim

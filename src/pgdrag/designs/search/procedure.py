@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from enum import StrEnum
-from itertools import groupby
+from itertools import groupby, takewhile
+from statistics import fmean
 
 import numpy as np
 
 from pgdrag.designs.search.aims import Aim, Best, Sought
 from pgdrag.designs.search.feasible import Feasible
 from pgdrag.designs.search.parameters import SearchParameters
+from pgdrag.designs.search.proof import differences
 from pgdrag.designs.search.proposal import best, best_tried, propose
 from pgdrag.designs.search.reduction import Reduction, gains_of
 from pgdrag.designs.search.response import Kernels, Response, Tried, respond
@@ -22,9 +25,11 @@ CANDIDATES = 3  # of a block; its first trial is the baseline or the incumbent
 _WIDTHS = (1, 4)  # dimensions nobody expects to matter that one trial changes: fewest and most
 _WIDTH = 3  # of the first trials
 _CONTENDERS = 3  # points that compete for an aim
-_ROUNDS = 2  # short trials of each of these, and as many more of what is kept of the winner
+_ROUNDS = 2  # short trials of each of these
 _CONTENDERS_OF_SEVERAL = 2  # where there is more than one aim
 _REDUCTIONS = 8  # at most so many times fewer changes are tried
+_CONFIRMING = (2, 6)  # short trials of what is kept of the winner, fewest and most
+_PRECISE = 0.03  # standard error of its log gain in these that is small enough
 _LINES_ALONE = 8  # lines at most that are left out one by one
 _CONFIDENT = 1.96
 
@@ -74,6 +79,7 @@ class Procedure:
         self.stage = Stage.EXPLORING
         self._kernels = Kernels(space, is_far_costly=parameters.goal == "maximize")
         self._responses: dict[Aim, Response] = {}
+        self._confirmed_from = 0
         self._steps = self._run()
         self.request = next(self._steps, None)
 
@@ -102,11 +108,21 @@ class Procedure:
             return
         for one in self.sought:
             one.found = named.get(_name_of_found(one.aim), self.space.start)
-            one.claim = self._judged(one.found, one.aim)
+        self._confirmed_from = self._begin_of_confirming()
+        for one in self.sought:
+            assert one.found is not None
+            one.claim = self._claimed(one.found, one.aim)
         fewest = {rival: _name_of_fewest(rival) for rival in self.rivals}
         self.fewest = {rival: named[name] for rival, name in fewest.items() if name in named}
         # Short trials after the proof are those without a line of what was found.
         self.stage = Stage.WEIGHING if observed[-1].is_brief else Stage.PROVING
+
+    def _begin_of_confirming(self) -> int:
+        """Return where the last short trials before the proof begin that are of nothing but what was found and the baseline."""
+        proof = next((at for at, one in enumerate(self.history) if not one.is_brief), 0)
+        points = {self.space.start, *(one.found for one in self.sought)}
+        before = takewhile(lambda one: one.point in points, reversed(self.history[:proof]))
+        return proof - len(list(before))
 
     def _note_course(self, observed: Sequence[Observed]) -> None:
         if self.has_worked and any(one.is_brief for one in observed):
@@ -150,7 +166,7 @@ class Procedure:
         run = sum(one.is_brief for one in self.history)
         aims = len(self.sought)
         competing = (3 + (self._contenders_each + 1) * aims) * _ROUNDS
-        reducing = (1 + aims) * (_REDUCTIONS + _ROUNDS)
+        reducing = (1 + aims) * (_REDUCTIONS + max(_CONFIRMING))
         lines = (_LINES_ALONE + 1) * self.parameters.line_trials
         most = self.parameters.max_trials + competing + reducing + lines
         brief = max(most - run, len(self.request.points))
@@ -222,7 +238,7 @@ class Procedure:
             return
         for one in self.sought:
             assert one.found is not None
-            one.claim = self._judged(one.found, one.aim)
+            one.claim = self._claimed(one.found, one.aim)
         self.fewest = self._fewest_that_beat()
         self.stage = Stage.PROVING
         for more in reversed(range(self.parameters.redeployments)):
@@ -314,12 +330,36 @@ class Procedure:
             for aim, one in reductions.items():
                 one.judge(fewer[aim], self.response(aim), self.feasible, keep)
         kept = {aim: one.kept for aim, one in reductions.items()}
-        # What is kept has been tried once or twice, and may have been lucky.
-        for _ in range(_ROUNDS):
-            yield Request(tuple(dict.fromkeys((self.space.start, *kept.values()))))
+        yield from self._confirm(tuple(kept.values()))
         for sought in self.sought:
-            gain, _ = self.response(sought.aim).gain(kept[sought.aim])
-            sought.found = kept[sought.aim] if gain > 0 else self.space.start
+            response, point = self.response(sought.aim), kept[sought.aim]
+            if point in self.feasible.failed:
+                point = best_tried(response, self.feasible)
+            sought.found = point if response.gain(point)[0] > 0 else self.space.start
+
+    def _confirm(self, points: tuple[Point, ...]) -> Steps:
+        """Try what is kept beside the baseline: it was kept because of its trials so far, which may have been lucky."""
+        self._confirmed_from = len(self.history)
+        least, most = _CONFIRMING
+        for rounds in range(most):
+            noise = max(self.response(one.aim).noise for one in self.sought)
+            if rounds >= least and noise * math.sqrt(2 / rounds) <= _PRECISE:
+                return
+            yield Request(tuple(dict.fromkeys((self.space.start, *points))))
+
+    def _claimed(self, found: Point, aim: Aim) -> Best:
+        """Return the gain of what was found by the trials after it was chosen; by all where none of these is left."""
+        trials = [one for one in self.history[self._confirmed_from :] if one.is_brief]
+        gains = differences(trials, found, self.space.start, aim)
+        if found == self.space.start or not gains:
+            return self._judged(found, aim)
+        within = {
+            point: fmean(aim.variance(one.variances) for one in trials if one.point == point)
+            for point in (found, self.space.start)
+        }
+        variance = 2 * self.response(aim).noise ** 2 + sum(within.values())
+        gain, half = fmean(gains), _CONFIDENT * math.sqrt(variance / len(gains))
+        return Best(len(self.history), found, gain, gain - half, gain + half)
 
     def _fewest_that_beat(self) -> dict[str, Point]:
         main, found = self.main, {}

@@ -9,8 +9,6 @@ from pgdrag.designs.search.feasible import Feasible
 from pgdrag.designs.search.response import Response
 from pgdrag.designs.search.space import Point
 
-_CONFIDENT = 1.96
-
 
 @dataclass
 class Reduction:
@@ -42,12 +40,11 @@ class Reduction:
     def judge(self, fewer: Point, response: Response, feasible: Feasible, keep: float) -> None:
         """Take what a trial of a candidate showed.
 
-        That few commits say little of a large loss does not excuse it: only the noise between trials does.
+        Its error excuses no loss: of eight candidates that each may lose what noise hides, little would be left.
         """
         gain, _ = response.gain(self.whole)
-        more, sd = response.gain(fewer, self.whole)
-        excused = _CONFIDENT * min(sd, response.noise)
-        if fewer in feasible.failed or more + (1 - keep) * gain < -excused:
+        more, _ = response.gain(fewer, self.whole)
+        if fewer in feasible.failed or more + (1 - keep) * gain < 0:
             self.lost = max(self.lost, len(response.kernels.space.changed(fewer)))
         else:
             self.kept = fewer
