@@ -32,6 +32,9 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scratch:
     # No server was started: looking for its processes takes most of the time.
     monkeypatch.setattr("pgdrag.servers.processes.server_processes", lambda *_: [])
     (tmp_path / "scratch").mkdir()
+    for module in ("cluster", "scratch"):
+        monkeypatch.setattr(f"pgdrag.servers.{module}.SHORT_SOCKET_ROOT", tmp_path / "sockets")
+    (tmp_path / "sockets").mkdir()
     monkeypatch.setattr("pgdrag.servers.scratch.server_user", lambda: None)
     return Scratch.open(tmp_path / "scratch")
 
@@ -87,6 +90,7 @@ def made_and_removed(scratch: Scratch) -> None:
 
 
 def test_no_moment_leaves_a_cluster(scratch: Scratch, held: Held) -> None:
+    sockets = scratch.root.parent / "sockets"
     for line in count(1):
         try:
             with interrupted_at(line, held):
@@ -94,6 +98,7 @@ def test_no_moment_leaves_a_cluster(scratch: Scratch, held: Held) -> None:
         except KeyboardInterrupt:
             clear_own()
             assert list(scratch.clusters.iterdir()) == [], f"after line {line}"
+            assert list(sockets.iterdir()) == [], f"after line {line}"
         else:
             break
     assert line > 30, "too few lines were tried"

@@ -105,9 +105,9 @@ class Cluster(Postmaster):
         """
         binaries = executable_binaries(binaries, scratch)
         owned = scratch.own_directory(scratch.clusters, CLUSTER_PREFIX)
+        cluster = cls(scratch, binaries, owned)
         try:
             with storage_errors("make a cluster directory", owned.path):
-                cluster = cls(scratch, binaries, owned)
                 # Written first, so that a sweep finds whatever is made from here on.
                 cluster._write_owner()
                 for each in (
@@ -117,6 +117,8 @@ class Cluster(Postmaster):
                 ):
                     scratch.make_private(each)
         except BaseException:
+            # Which may lie outside of the other one; after that nobody would know of it.
+            remove_tree(cluster.socket_directory)
             owned.remove()
             raise
         return cluster
