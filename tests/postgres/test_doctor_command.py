@@ -96,8 +96,8 @@ def test_a_missing_index_is_named_to_a_member_of_pg_monitor(
         client.execute("CREATE ROLE monitor LOGIN")
         client.execute("GRANT pg_monitor TO monitor")
     with load(cluster, "SELECT id FROM public.items WHERE code = 7"):
-        found = found_in(cluster, "monitor")
-    assert "missing-index" in found[:2]
+        # Its share of time is at least what a scan takes on a processor of its own, which a busy machine does not give.
+        assert wait_until(lambda: "missing-index" in found_in(cluster, "monitor")[:2], 10 * FOR_S)
 
 
 def test_transactions_that_are_rolled_back_are_named(running: Callable[..., Cluster]) -> None:

@@ -368,14 +368,18 @@ def test_a_value_of_another_kind_in_any_column_is_read_or_told_in_words(journal:
     sound = journal.path.read_bytes()
     told = set()
     for table in ("run", "trial", "attempt", "sample", "exhibits"):
-        with sqlite3.connect(journal.path) as db:
+        with closing(sqlite3.connect(journal.path)) as db:
             columns = [name for _, name, *_ in db.execute(f"PRAGMA table_info({table})")]
         for column, value in itertools.product(columns, ("words", b"\xff", None)):
+            # With a log of before, SQLite would read something else.
+            for beside in journal.path.parent.glob(f"{journal.path.name}-*"):
+                beside.unlink()
             journal.path.write_bytes(sound)
-            db = sqlite3.connect(journal.path, isolation_level=None)
-            with suppress(sqlite3.IntegrityError):  # SQLite itself lets no such value in
+            with (
+                closing(sqlite3.connect(journal.path, isolation_level=None)) as db,
+                suppress(sqlite3.IntegrityError),  # SQLite itself lets no such value in
+            ):
                 db.execute(f"UPDATE {table} SET {column} = ?", (value,))
-            db.close()
             with closing(Journal(journal.path)) as opened:
                 try:
                     for one in opened.summaries():
