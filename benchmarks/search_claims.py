@@ -2,7 +2,7 @@
 
 `python -m benchmarks.search_claims` runs `pgdrag search` so many times, one after the other, and prints what each
 claimed and proved, the median of the difference, and how many claims' intervals hold what was proved. The goals are 3 %
-and 95 %. What each came to is kept in build/search_claims.jsonl, so that ten searches, six minutes each, can be run in
+and 95 %. What each came to is kept in build/search_claims.jsonl, so that ten searches, ten minutes each, can be run in
 several goes; those of a seed that is there are not run again.
 """
 
