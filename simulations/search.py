@@ -36,11 +36,9 @@ ENOUGH = 0.9  # of the best log gain
 REFUSED = 0.6
 _SHORT = 48  # trials of a search as the command has it
 # What is promised of claims: less the true gain in the median and at worst, and how many intervals cover that.
-_CLAIMS, _LOUD_CLAIMS, _NO_CLAIMS = (
-    ("<= 0.03", "<= 0.1", ">= 0.9"),
-    ("<= 0.03", "", ">= 0.9"),
-    ("", "", ""),
-)
+_CLAIMS = ("<= 0.03", "<= 0.1", ">= 0.9")
+_LOUD_CLAIMS = ("<= 0.03", "", ">= 0.9")
+_NO_CLAIMS = ("", "", "")
 _LOUD, _FEW = 0.13, 24  # noise and trials of a search with windows of 3 s on a real server
 _WORTH_FINDING = math.log(1.02)  # a surface whose best known gain is less has nothing to find
 

@@ -92,14 +92,19 @@ def test_where_changes_lose_much_others_are_expected_to_lose_too():
     assert expected_of_an_untried_change(loss=0.0) == pytest.approx(0, abs=0.02)
 
 
+def switches(count):
+    """Return a space of so many settings that are off or on, and may well matter."""
+    dimensions = tuple(
+        Dimension(name=f"d{at}", values=("off", "on"), start="off", is_expected=True)
+        for at in range(count)
+    )
+    return Space(dimensions, Treatment("baseline"))
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_what_disappoints_whenever_it_is_tried_is_not_the_winner(seed):
     """What effects add up to is worth nothing when it comes to it; what was tried before keeps its gain."""
-    dimensions = tuple(
-        Dimension(name=f"d{at}", values=("off", "on"), start="off", is_expected=True)
-        for at in range(60)
-    )
-    space = Space(dimensions, Treatment("baseline"))
+    space = switches(60)
     procedure = Procedure(space, SearchParameters(goal="minimize", max_trials=12, seed=seed))
     seen = {}
     while procedure.stage in (Stage.EXPLORING, Stage.COMPETING):
@@ -114,11 +119,7 @@ def test_what_disappoints_whenever_it_is_tried_is_not_the_winner(seed):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_claim_owes_nothing_to_the_luck_of_what_was_chosen(seed):
-    dimensions = tuple(
-        Dimension(name=f"d{at}", values=("off", "on"), start="off", is_expected=True)
-        for at in range(12)
-    )
-    space = Space(dimensions, Treatment("baseline"))
+    space = switches(12)
     procedure = Procedure(space, SearchParameters(goal="maximize", max_trials=16, seed=seed))
     tried = {space.start}
     while procedure.stage is not Stage.PROVING:

@@ -109,9 +109,8 @@ def prepare(
     known: dict[int, Analysed] = {}
     ready: dict[int, _Prepared] = {}
     told, settings = keeps_plans(twin), planning_settings(twin)
-    other: dict[
-        int, _Prepared
-    ] = {}  # with plans that are made for each call, where they are other ones
+    # With plans that are made for each call, where those are others.
+    other: dict[int, _Prepared] = {}
     total_s = max(sum(x.exec_s for x in mix.statements.values()), 1e-9)
     end_s = time.monotonic() + _ALL_S
     ordered = _in_turn(mix, twin)
@@ -145,8 +144,7 @@ def prepare(
     }  # fmt: skip
     _keep_job(connection, twin, mix, known, sendable, keeps_plans=kept)
     for schema, name in {(x.table.schema, x.table.name) for x in known.values() if x.table}:
-        # What was tried left dead rows behind.
-        # All pages, or its rows are estimated from those that changed.
+        # What was tried left dead rows behind. All pages, or its rows are estimated from those that changed.
         connection.execute(f"VACUUM (DISABLE_PAGE_SKIPPING) {quoted(schema, name)}".encode())
     connection.execute("DROP TABLE IF EXISTS pgdrag_twin.candidate")
     connection.execute("RESET ALL")
