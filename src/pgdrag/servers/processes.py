@@ -26,6 +26,7 @@ from pgdrag.host.server_user import ServerUser
 from pgdrag.servers.shared_memory import free_shared_memory
 
 _PROC = Path("/proc")
+_LOGGER_TIMEOUT_S = 5.0
 _PID_FILE_BYTES = 4096  # its longest line is the data directory's path
 # What the kernel adds to the name of a file that was replaced, as by an upgrade.
 _DELETED = " (deleted)"
@@ -128,6 +129,8 @@ class Postmaster:
             "gone" when it was not running. No process and no shared memory is left in any case.
         """
         method = self._end_process(fast_timeout_s, immediate_timeout_s)
+        # The logger ends by itself, after all others, once it has written what they said.
+        wait_until(lambda: not self.server_pids(), _LOGGER_TIMEOUT_S)
         self._clear_leftovers()
         self._process = None
         return method
