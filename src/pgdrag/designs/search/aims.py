@@ -43,6 +43,7 @@ class Best:
 
     Attributes:
         low, high: 95 % interval of the gain.
+        is_confirmed: the gain is that of trials after the point was chosen, and not the model's.
     """
 
     trials: int
@@ -50,6 +51,7 @@ class Best:
     gain: float
     low: float
     high: float
+    is_confirmed: bool = False
 
 
 @dataclass

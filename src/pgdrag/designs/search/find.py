@@ -32,7 +32,7 @@ from pgdrag.stats.interval import bounded_exp
 
 _CONFIDENCE, _CONFIDENT = 0.95, 1.96
 _METHOD = "posterior of the additive model, short trials"
-_CLAIM_METHOD = "normal interval, short trials after what was found was chosen"
+_CONFIRMED_METHOD = "normal interval, short trials after what was found was chosen"
 _DOUBTFUL = 0.5  # a value that makes trials fail with this probability or more is named
 
 
@@ -83,7 +83,7 @@ def find(
         dimensions=_dimensions(procedure),
         lines=_lines(procedure),
         winner_changes=len(space.changed(main.winner)) if main.winner else 0,
-        claimed=None if main.claim is None else _ratio(main.claim, _CLAIM_METHOD),
+        claimed=None if main.claim is None else _ratio(main.claim),
         proved=mean_gain(gains),
         rivals=_rivals(procedure, proof),
         fewest=_fewest(procedure, proof),
@@ -202,7 +202,8 @@ def _name_of(procedure: Procedure, point: Point | str) -> str:
     return point if isinstance(point, str) else procedure.names()[point]
 
 
-def _ratio(one: Best, method: str = _METHOD) -> Interval:
+def _ratio(one: Best) -> Interval:
+    method = _CONFIRMED_METHOD if one.is_confirmed else _METHOD
     return Interval.of_logs(one.low, one.gain, one.high, _CONFIDENCE, method)
 
 

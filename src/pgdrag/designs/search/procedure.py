@@ -359,7 +359,7 @@ class Procedure:
         }
         variance = 2 * self.response(aim).noise ** 2 + sum(within.values())
         gain, half = fmean(gains), _CONFIDENT * math.sqrt(variance / len(gains))
-        return Best(len(self.history), found, gain, gain - half, gain + half)
+        return Best(len(self.history), found, gain, gain - half, gain + half, is_confirmed=True)
 
     def _fewest_that_beat(self) -> dict[str, Point]:
         main, found = self.main, {}
