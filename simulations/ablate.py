@@ -51,7 +51,7 @@ MACHINES: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("noise of 3 %, two trials in a hundred at half speed", {"disturbed": 0.02}, _WIDE),
     ("1,000 commits/s, counted", {"rate_per_s": 1000.0}, ""),
 )
-_LABELS = {"both needed": Label.SYNERGIST, "either suffices": Label.REDUNDANT}
+_LABELS = {"both needed": Label.NEEDS_PARTNER, "either suffices": Label.REDUNDANT}
 _TOGETHER = {"both needed": Together.BOTH_NEEDED, "either suffices": Together.EITHER}
 
 

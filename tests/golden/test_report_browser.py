@@ -26,6 +26,7 @@ addEventListener("load", () => {
     page: page.scrollWidth,
     window: page.clientWidth,
     loaded: performance.getEntriesByType("resource").map(entry => entry.name),
+    tables: [...document.querySelectorAll("section > .scroll")].map(table => table.scrollWidth - table.clientWidth),
     title: document.title,
     pictures: [...document.querySelectorAll(".chart, .uplot")]
       .map(chart => chart.getBoundingClientRect().width).filter(width => width > 0),
@@ -69,6 +70,7 @@ def test_the_page_fits_its_window_with_everything_open_and_requests_nothing(page
     assert told["page"] <= width
     assert len(told["pictures"]) >= 4
     assert all(width * 0.6 < picture <= width for picture in told["pictures"])
+    assert not any(told["tables"])  # none that is not folded scrolls sideways
     assert told["loaded"] == []
 
 

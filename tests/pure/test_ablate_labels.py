@@ -36,7 +36,7 @@ def found(center, se=0.04):
         (Call.SLOWER, Call.SLOWER, Label.BOTH),
         (Call.FASTER, Call.FASTER, Label.BOTH),
         (Call.SLOWER, Call.NONE, Label.REDUNDANT),
-        (Call.NONE, Call.SLOWER, Label.SYNERGIST),
+        (Call.NONE, Call.SLOWER, Label.NEEDS_PARTNER),
         (Call.NONE, Call.NONE, Label.INERT),
         (Call.SLOWER, Call.UNKNOWN, Label.SUFFICIENT),
         (Call.UNKNOWN, Call.FASTER, Label.NECESSARY),

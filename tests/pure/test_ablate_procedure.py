@@ -69,9 +69,9 @@ def test_two_changes_of_which_either_suffices_are_redundant():
     assert share_of(found, 3).center == pytest.approx(TEN / 2, abs=0.05)
 
 
-def test_two_changes_that_need_each_other_are_synergists():
+def test_two_changes_that_need_each_other_say_so():
     found = play(lambda s: TEN * ({3, 20} <= s))
-    assert labels(found) == {3: Label.SYNERGIST, 20: Label.SYNERGIST}
+    assert labels(found) == {3: Label.NEEDS_PARTNER, 20: Label.NEEDS_PARTNER}
     assert together(found) == {(3, 20): Together.BOTH_NEEDED}
     assert share_of(found, 20).center == pytest.approx(TEN / 2, abs=0.05)
 
@@ -84,7 +84,7 @@ def test_speedups_have_negative_shares():
 
 def test_a_pair_that_another_change_masks_is_found_by_the_checks():
     found = play(lambda s: TEN * ({3, 20} <= s or 9 in s))
-    assert labels(found) == {3: Label.SYNERGIST, 20: Label.SYNERGIST, 9: Label.REDUNDANT}
+    assert labels(found) == {3: Label.NEEDS_PARTNER, 20: Label.NEEDS_PARTNER, 9: Label.REDUNDANT}
     assert [one.is_hidden for one in map(found.screening.screened().get, (3, 9, 20))] == [1, 0, 1]
     assert [check.is_passed for check in found.screening.checks] == [True, True]
     assert together(found)[3, 20] is Together.BOTH_NEEDED
@@ -92,7 +92,7 @@ def test_a_pair_that_another_change_masks_is_found_by_the_checks():
 
 def test_two_pairs_that_mask_each_other_are_both_found():
     found = play(lambda s: TEN * ({3, 20} <= s or {7, 25} <= s))
-    assert labels(found) == dict.fromkeys((3, 7, 20, 25), Label.SYNERGIST)
+    assert labels(found) == dict.fromkeys((3, 7, 20, 25), Label.NEEDS_PARTNER)
     assert together(found) == dict.fromkeys([(3, 20), (7, 25)], Together.BOTH_NEEDED)
 
 
@@ -249,4 +249,4 @@ def test_screening_by_long_trials_asks_for_no_short_one():
     options = AblateParameters(has_brief_screening=False)
     found = play(lambda s: TEN * ({3, 20} <= s), options=options)
     assert found.history.brief_trials == 0
-    assert labels(found) == {3: Label.SYNERGIST, 20: Label.SYNERGIST}
+    assert labels(found) == {3: Label.NEEDS_PARTNER, 20: Label.NEEDS_PARTNER}

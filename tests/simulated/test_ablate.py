@@ -80,7 +80,9 @@ def test_the_planted_pairs_get_their_labels(record: RunRecord) -> None:
     found = finding(record)
     labels = {change.name: change.label.value for change in found.changes}
     assert labels["random_page_cost"] == labels["cpu_index_tuple_cost"] == "redundant"
-    assert labels["autovacuum_naptime"] == labels["autovacuum_vacuum_threshold"] == "synergist"
+    assert (
+        labels["autovacuum_naptime"] == labels["autovacuum_vacuum_threshold"] == "needs a partner"
+    )
     assert labels["shared_buffers"] == "sufficient and necessary"
     pairs = {pair.together: set(pair.names) for pair in found.pairs}
     assert pairs[Together.EITHER] == {"random_page_cost", "cpu_index_tuple_cost"}
@@ -116,7 +118,7 @@ def test_the_terminal_has_the_picture_and_json_the_numbers(record: RunRecord) ->
     assert "the whole" in text
     found = json.loads(json.dumps(plain(findings.found), allow_nan=False))
     assert found["stage"] == "done"
-    assert {change["label"] for change in found["changes"]} >= {"redundant", "synergist"}
+    assert {change["label"] for change in found["changes"]} >= {"redundant", "needs a partner"}
 
 
 def test_no_treatment_of_a_harmless_change_got_a_long_trial(record: RunRecord) -> None:

@@ -75,10 +75,10 @@ def test_one_change_that_does_it_all_is_said_to_carry_it(tmp_path: Path) -> None
     assert findings.rungs[2].to_previous == single(findings).changes[1].step
 
 
-def test_two_that_need_each_other_are_synergists_and_none_carries_it(tmp_path: Path) -> None:
+def test_two_that_need_each_other_say_so_and_none_carries_it(tmp_path: Path) -> None:
     truth = Truth(interactions={frozenset("ab"): 2.0}, noise=0.02)
     findings = found(tmp_path, study("a", "b", "c"), truth)
-    assert labels(findings) == [Label.SYNERGIST, Label.SYNERGIST, Label.INERT]
+    assert labels(findings) == [Label.NEEDS_PARTNER, Label.NEEDS_PARTNER, Label.INERT]
     assert "No single change" in findings.answer
     assert "they interact" in findings.answer
 

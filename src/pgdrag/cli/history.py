@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -51,7 +51,8 @@ def history(
     Finds where the level of a treatment changed, by how much, and what differs between the runs before and after:
     versions, machine, settings.
     """
-    from pgdrag.cli.place import open_journal, refuse_unwritable, stdout, write_page
+    from pgdrag.cli.place import open_journal, refuse_unwritable, stderr, stdout, write_page
+    from pgdrag.cli.server_argument import LINE_EVERY_S, live_line
     from pgdrag.findings.history import history as history_of
     from pgdrag.report.history_page import history_blocks, render_history_html
     from pgdrag.report.terminal import print_blocks
@@ -73,7 +74,12 @@ def history(
             hint=did_you_mean(scale, scales) or f"It was run at {listed(scales)}.",
         )
     ids = [x.run_id for x in summaries if scale in (None, x.scale)]
-    runs = [journal.run(x, has_recordings=False) for x in islice(ids, last)]
+    runs = []
+    began_s = time.monotonic()
+    with live_line(stderr(), first_s=LINE_EVERY_S) as show:
+        for at, run_id in enumerate(ids[:last], start=1):
+            show(f"Reading run {at} of {len(ids[:last])}", time.monotonic() - began_s, None)
+            runs.append(journal.run(run_id, has_recordings=False))
     newest = next((run for run in runs if run.status == "done"), runs[0])
     names = [rung.name for rung in newest.study.rungs]
     for one in treatment or ():

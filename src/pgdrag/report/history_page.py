@@ -31,7 +31,7 @@ def history_blocks(found: History, *, has_details: bool = True) -> Iterator[Bloc
         has_details: with each run's number, and the runs that were left out.
     """
     yield Paragraph(_answer(found), is_lead=True)
-    for one in found.treatments:
+    for one in sorted(found.treatments, key=lambda x: not x.changes):
         yield from _of_treatment(found, one, _MOST_ROWS if has_details else _MOST_LINES)
     if found.left_out:
         reasons: dict[str, list[str]] = {}
@@ -125,10 +125,7 @@ def _picture(found: History, one: TreatmentHistory, most: int) -> Block:
         "scale; further right is slower."
     )
     if together > 1:
-        caption += (
-            f" Of the older runs up to {together} are in one row, with the date of the first: their mean, and the "
-            "slowest and fastest of them."
-        )
+        caption += f" A row of older runs has up to {together} of them: the date of the first, their mean, the slowest and the fastest."
     title = f"{one.treatment} over time"
     at = [x.treatment for x in found.treatments].index(one.treatment)
     return rows_figure(rows, title, caption, caption, name=f"history-{at}")
@@ -191,8 +188,8 @@ def _method(found: History) -> str:
     names = listed([one.treatment for one in found.treatments])
     return (
         f"Compared: {what} of {names}. If nothing changed, at most {percent_words(found.false_alarms)} of such histories "
-        "show a change. One run that differs is none: it takes several. What differs between two runs need not be the "
-        "cause."
+        "show a change. A single run that differs is not called a change; several in a row are. What differs between two "
+        "runs need not be the cause."
     )
 
 

@@ -30,7 +30,7 @@ class Label(StrEnum):
     SUFFICIENT = "sufficient"
     NECESSARY = "necessary"
     REDUNDANT = "redundant"
-    SYNERGIST = "synergist"
+    NEEDS_PARTNER = "needs a partner"
     HIDDEN = "hidden"
     INERT = "inert"
     UNDECIDED = "undecided"
@@ -59,7 +59,7 @@ _MEANINGS = {
     Label.SUFFICIENT: "It has an effect alone; whether the target needs it is undecided.",
     Label.NECESSARY: "Removing it from the target has an effect; what it does alone is undecided.",
     Label.REDUNDANT: "It has an effect alone, but in the target another change does the same.",
-    Label.SYNERGIST: "It has no effect alone; with a partner it has.",
+    Label.NEEDS_PARTNER: "It has no effect alone, but it has one together with another change.",
     Label.HIDDEN: "It has an effect only within a group of changes that others mask.",
     Label.INERT: "No effect that matters, alone or with the others.",
     Label.UNDECIDED: "No significant effect, but the trials could have missed one.",
@@ -86,7 +86,7 @@ _LABELS = {
     (True, True): Label.BOTH,
     (True, False): Label.REDUNDANT,
     (True, None): Label.SUFFICIENT,
-    (False, True): Label.SYNERGIST,
+    (False, True): Label.NEEDS_PARTNER,
     (None, True): Label.NECESSARY,
     (False, False): Label.INERT,
 }

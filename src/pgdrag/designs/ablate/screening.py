@@ -198,7 +198,7 @@ class Screening:
         """Return what is known of every change so far."""
         found = dict(self._labels or self._judged())
         for base, members in self.groups:
-            label = Label.SYNERGIST if not base and len(members) > 1 else Label.HIDDEN
+            label = Label.NEEDS_PARTNER if not base and len(members) > 1 else Label.HIDDEN
             for change in members:
                 found[change] = replace(found[change], label=label, is_hidden=True)
         return found

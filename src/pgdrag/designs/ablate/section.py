@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from pgdrag.designs._moves import MoveFinding
 from pgdrag.designs._moves_section import move_words, moves_grid
-from pgdrag.designs.ablate.findings import AblateFinding, ShareFinding
+from pgdrag.designs.ablate.findings import AblateFinding, ChangeFinding, ShareFinding
 from pgdrag.designs.ablate.labels import Label
 from pgdrag.designs.ablate.long_trials import Together
 from pgdrag.english import capital, counted, listed, listed_some, percent_words
@@ -74,7 +74,7 @@ class AblateSection(Section):
     def brief(self, findings: Findings) -> Sequence[Block]:
         found = found_of(findings, AblateFinding)
         labels = []
-        for label in _labels(found):
+        for label in _labels(found.changes):
             names = [one.name for one in found.changes if one.label is label]
             labels.append(f"{label.value}: {listed_some(names, _LISTED_MAX)}")
         heading = Heading("Labels", "alone and with the others")
@@ -236,7 +236,7 @@ def _effects(found: AblateFinding) -> str:
     with_others = [
         f"{one.name} {_effect_words(one.with_others)}"
         for one in found.changes
-        if one.label in (Label.SYNERGIST, Label.NECESSARY) and one.with_others is not None
+        if one.label in (Label.NEEDS_PARTNER, Label.NECESSARY) and one.with_others is not None
     ]
     sentences = []
     for start, parts in (("Alone", alone), ("Only with the others", with_others)):
@@ -351,8 +351,9 @@ def _picture(found: AblateFinding) -> list[Block]:
     caption = (
         "Factor of each change in the slowdown, averaged over the orders of the changes, with its 95 % "
         "interval; logarithmic scale, further right is slower. The factors multiply to the whole, and the "
-        f"parts add up to it. {found.method}; {counted(found.full_trials, 'trial')}."
-    )
+        f"parts add up to it. {found.method}; {counted(found.full_trials, 'trial')}. "
+        f"{_meanings([one for one in found.changes if one.share is not None])}"
+    ).rstrip()
     return [rows_figure(rows, AblateSection.title, description, caption, name="ablate-chart")]
 
 
@@ -447,12 +448,15 @@ def _effect_cell(found: Interval | None, changes: int) -> Cell:
     return Cell(format_ratio(found.center), bounds_words(found, bare_ratio), tone)
 
 
-def _labels(found: AblateFinding) -> list[Label]:
-    return [label for label in Label if any(one.label is label for one in found.changes)]
+def _labels(changes: Sequence[ChangeFinding]) -> list[Label]:
+    return [label for label in Label if any(one.label is label for one in changes)]
+
+
+def _meanings(changes: Sequence[ChangeFinding]) -> str:
+    return " ".join(f"{capital(label.value)}: {label.meaning}" for label in _labels(changes))
 
 
 def _legend(found: AblateFinding) -> Paragraph:
-    meanings = " ".join(f"{capital(label.value)}: {label.meaning}" for label in _labels(found))
     detectable = _detectable(found)
     short = counted(found.brief_trials, "short trial")
     trials = short if found.brief_trials else "trials of full length"
@@ -461,6 +465,6 @@ def _legend(found: AblateFinding) -> Paragraph:
         f"Alone: {found.reference} with the change against {found.reference}. With the others: {found.target} "
         f"against {found.target} without the change. Both from {trials}. Neighbours in the file are tried "
         "together; each by itself where together they make a difference."
-        f"{power} {meanings}",
+        f"{power} {_meanings(found.changes)}",
         Tone.MUTED,
     )

@@ -38,8 +38,8 @@ class SingleChangesSection(Section):
             f"Step: the rung against the one before it, which depends on the order. Alone: {found.baseline} with the "
             f"change against {found.baseline}. With the others: {found.target} against {found.target} without the change. "
             "Parts are of the whole on the log scale. A change is sufficient if it has an effect alone, necessary if "
-            "the whole differs without it, redundant if another change does the same, a synergist if it needs a partner, "
-            f"and inert if neither comparison shows an effect that it could have detected.{method}"
+            "the whole differs without it, redundant if another change does the same, and inert if neither comparison shows "
+            f"an effect that it could have detected. One that needs a partner has an effect only together with another.{method}"
         )
         table = _table(found, has_details=True)
         return (*_picture(found, self.title), table, Paragraph(reading, Tone.MUTED))
