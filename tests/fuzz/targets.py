@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import gzip
 import json
-import lzma
 import sqlite3
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
 from log_writing import csv_record, json_record
 from test_driver_contract import ARRIVALS, HELLO, WARM, counts, done, interval
 
 from observed import BEGAN, QUANTITIES, hasty, sample
+from pgdrag.agenda import expand
 from pgdrag.capture.log.formats import CsvLog, JsonLog, StderrLog
 from pgdrag.driver.contract import DoneLine, IntervalLine, measurement_of, parse_line
 from pgdrag.errors import PgdragError
@@ -44,8 +45,9 @@ from pgdrag.fleet.messages import (
 )
 from pgdrag.journal import Journal
 from pgdrag.journal.live_file import LiveReader
-from pgdrag.model import Trial
+from pgdrag.model import Block, Host, Trial
 from pgdrag.model.events import PhaseStarted, ignore
+from pgdrag.model.recordings import Recordings, Series, StatementPlan
 from pgdrag.observations.store import ObservationWriter
 from pgdrag.observations.stretch import read_stretch
 from pgdrag.servers.log_formats import FORMATS
@@ -226,7 +228,9 @@ def _journal(content: bytes) -> None:
 
 
 def _read_journal(path: Path) -> None:
-    journal = Journal(path)
+    # Where a file is says nothing of what it has.
+    with patch("pgdrag.journal._file.network_file_system", lambda _: None):
+        journal = Journal(path)
     try:
         for one in journal.summaries():
             journal.trial_lines(one.run_id)
@@ -251,25 +255,41 @@ def _journals() -> Iterator[bytes]:
 
 @cache
 def _small_journal() -> bytes:
-    """One run of an old journal, with its two shortest results: small enough to be changed everywhere."""
-    old = lzma.decompress((TESTS / "pure" / "journals" / "b74b73b.sqlite.xz").read_bytes())
-    path = _written("journal.sqlite", old)
-    # Today's schema.
-    Journal(path).close()
+    """One run with two results and recordings, in pages of the least size: small enough to be changed everywhere."""
+    path = _written("journal.sqlite", b"")
+    # What is set before there is anything stays.
     with sqlite3.connect(path, isolation_level=None) as db:
-        (keep,) = db.execute("SELECT run_id FROM run ORDER BY 1 LIMIT 1").fetchone()
-        db.execute("DELETE FROM exhibits WHERE run_id <> ? OR number > 1", (keep,))
-        for table in ("sample", "attempt", "trial", "run"):
-            db.execute(f"DELETE FROM {table} WHERE run_id <> ?", (keep,))
-        db.execute("DELETE FROM sample WHERE sample > 1")
-        shortest = "SELECT number FROM attempt ORDER BY length(result) LIMIT 2"
-        db.execute(f"DELETE FROM attempt WHERE number NOT IN ({shortest})")
-        db.execute("DELETE FROM trial WHERE number NOT IN (SELECT number FROM attempt)")
-        db.execute("PRAGMA journal_mode = DELETE")
+        db.execute("PRAGMA page_size = 512")
         db.execute("VACUUM")
+    db.close()
+    study, journal = simulated_ladder("a"), Journal(path)
+    host = Host("simulated", 2, 1 << 30, "simulated", "simulated")
+    versions = {"server_wanted": None, "server_version": "18.1", "pgdrag_version": "0"}
+    run_id = journal.begin_run(study, host, **versions, seed=5)  # type: ignore[arg-type]
+    treatments = tuple(x.treatment for x in study.rungs)
+    trials = expand(Block(treatments), study, seed=5, block_number=1, first_number=1)
+    journal.plan_trials(run_id, trials)
+    for trial in trials:
+        result = SimulatedTrialRunner(Truth(), seed=3).run(trial, ignore)
+        assert result.measurement is not None
+        measurement = replace(result.measurement, samples=result.measurement.samples[:1])
+        result = replace(result, measurement=measurement, recordings=_RECORDINGS)
+        journal.end_attempt(run_id, journal.begin_attempt(run_id, trial.number), result)
+    journal.set_status(run_id, "done")
+    journal.close()
+    with sqlite3.connect(path, isolation_level=None) as db:
+        db.execute("PRAGMA journal_mode = DELETE")
     db.close()
     return path.read_bytes()
 
+
+_RECORDINGS = Recordings(
+    (
+        Series("wal_bytes_per_s", "WAL", "bytes/s", (1.0, 2.0), (8192.0, 0.0)),
+        StatementPlan("SELECT 1", custom={"Node Type": "Result", "Plans": []}),
+    ),
+    missing={"profile": "no perf here"},
+)
 
 # Where a journal has JSON.
 _COLUMNS = (("run", "study"), ("run", "host"), ("trial", "trial"), ("attempt", "result"), ("exhibits", "exhibits"))  # fmt: skip
@@ -355,8 +375,8 @@ TARGETS = {
         Target("captured-log", _captured_log, _logs),
         Target("twin", _twin, _twins, longest=32_768),
         Target("observations", _observations, _observed, longest=131_072),
-        Target("journal", _journal, _journals, longest=262_144),
-        Target("journal-content", _journal_content, _journal_contents, longest=32_768),
+        Target("journal", _journal, _journals, longest=32_768),
+        Target("journal-content", _journal_content, _journal_contents),
         Target("live-file", _live, _live_files),
         Target("fleet-messages", _fleet_messages, _said_in_fleets, longest=8_192),
         Target("fleet-file", _fleet_file, _fleet_files),
