@@ -261,6 +261,8 @@ def _parse_typed(
     unit = "" if match is None else match[3]
     if match is None or (unit or base) not in scale:
         units = ", ".join(f'"{name}"' for name in reversed(scale))
+        if text.startswith("-") and _TYPED.fullmatch(text[1:]):
+            raise UsageError(f'"{text}" is not {what}: it is negative')
         raise UsageError(f'"{text}" is not {what}', hint=f"Valid units are {units}.")
     number = float(re.sub("[_,]", "", match[1]) + (match[2] or "")) * scale[unit or base]
     if math.isinf(number):

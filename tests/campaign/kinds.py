@@ -15,7 +15,7 @@ from pgdrag.journal import Journal
 from pgdrag.model.run import RunRecord
 
 TINY, SYSTEM = (Path(__file__).with_name(f"{name}.toml") for name in ("tiny", "system"))
-FLEET = 'local = 2\nlease = "5s"\nwait = "20s"\n'
+FLEET = 'local = 2\nlease = "15s"\nwait = "1min"\n'
 SEED = ("--seed", "5")
 # What belongs to a run on throw-away servers; "both": pgdrag with its guardian, "all": whatever there is.
 OF_RUN = ("pgdrag", "driver", "guardian", "server", "backend", "both", "all")

@@ -147,7 +147,9 @@ def _recovered(one: Round, here: Place, before: Machine, *, was_killed: bool) ->
     kept = _finished_attempts(here)
     one.kept = len(kept)
     is_servers = kind.has_server and fault.victim == "server"
-    if not was_killed or (fault.spares_guardian and kind.is_guarded):
+    if is_servers and kind.name == "restore":
+        pass  # it waits for no server
+    elif not was_killed or (fault.spares_guardian and kind.is_guarded):
         # It, or its guardian, has cleared up, without a further command.
         left = here.left(before, is_last=False)
         found += [f"after it, without a further command: {x}" for x in left]

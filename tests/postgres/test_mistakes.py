@@ -48,6 +48,8 @@ FILES = {
     "odd.toml": 'local = 2\nlease = "soon"\n',
     "word.toml": 'local = 2\nhosts = ["db1"]\n',
     "ticket": "not a ticket",
+    "empty.sql": "",
+    "foreign.log": "2026-11-27 12:00:00 UTC host kernel: eth0 up\n",
 }
 # By subject, as they are in the golden.
 MISTAKES = {
@@ -373,6 +375,83 @@ MISTAKES = {
         pgdrag bench --generators notes.txt shop
         pgdrag bench --generators missing.toml shop
     """,
+    "Before anything is connected to, started or loaded": """
+        pgdrag capture twin --log notes.txt shop
+        pgdrag capture twin --log photo.png shop
+        pgdrag capture twin --log foreign.log shop
+        pgdrag capture twin --log old.conf --whole-log shop
+        pgdrag bench -f notes.txt shop
+        pgdrag bench --throw-away -f notes.txt
+        pgdrag bench -f empty.sql shop
+        pgdrag bench -f confs shop
+        pgdrag bench -f photo.png shop
+        pgdrag bench --html confs --throw-away
+        pgdrag bench --html old.conf/r.html shop
+        pgdrag tpcc run --html confs shop
+        pgdrag compare old.conf new.conf -f notes.txt
+        pgdrag compare old.conf new.conf --allow-change nosuch
+        pgdrag compare old.conf new.conf --allow-change workmem
+        pgdrag run mine.toml --allow-change nosuch
+        pgdrag run mine.toml --allow-change restart
+        pgdrag run mine.toml --dsn shop --restart-command true
+        pgdrag run mine.toml --only M9
+        pgdrag check mine.toml --allow-change setings
+        pgdrag search --maximize --allow-change nosuch
+        pgdrag resume last --allow-change nosuch
+        pgdrag resume last --dsn shop
+        pgdrag compare default mine.toml:
+        pgdrag compare default mine.toml:M9
+        pgdrag compare default /etc/passwd
+        pgdrag run mine.toml --fleet photo.png
+        pgdrag fleet check photo.png
+        pgdrag fleet join photo.png
+        pgdrag fleet join confs
+        pgdrag horizon hold --for -5s shop
+        pgdrag observe --size -1MB shop
+        pgdrag observe --out photo.png --append shop
+        pgdrag restore mine.toml
+        pgdrag fetch 9.6
+        pgdrag boundary work_mem --max 1kB
+        pgdrag conf explain old.conf --postgres nosuch
+        pgdrag claims nosuch
+        PGSERVICE=nosuch pgdrag doctor
+        PGSSLMODE=nosuch pgdrag observe shop
+    """,
+    "A variable of the shell that is not set": """
+        pgdrag rm ''
+        pgdrag show ''
+        pgdrag resume ''
+        pgdrag report ''
+        pgdrag report last --output ''
+        pgdrag history ''
+        pgdrag history demo --html ''
+        pgdrag compare '' ''
+        pgdrag compare old.conf new.conf --html=
+        pgdrag compare old.conf new.conf --dsn ''
+        pgdrag compare old.conf new.conf --allow-change ''
+        pgdrag compare old.conf new.conf --workload ''
+        pgdrag boundary work_mem --min ''
+        pgdrag bench ''
+        pgdrag bench -f '' shop
+        pgdrag doctor ''
+        pgdrag observe ''
+        pgdrag observe --out '' shop
+        pgdrag observations ''
+        pgdrag horizon show ''
+        pgdrag restore ''
+        pgdrag capture twin ''
+        pgdrag capture twin -o '' shop
+        pgdrag capture twin --log '' shop
+        pgdrag twin show ''
+        pgdrag plans '' new.conf
+        pgdrag fleet check ''
+        pgdrag fleet join ''
+        pgdrag fetch ''
+        pgdrag schema ''
+        pgdrag serve --port ''
+        pgdrag check ''
+        pgdrag conf explain ''
+    """,
 }
 
 
@@ -450,8 +529,8 @@ def test_each_mistake_is_answered_as_in_the_table(
     assert found == GOLDEN.read_text(encoding="utf-8")
 
 
-def test_there_are_two_hundred_of_them() -> None:
-    assert sum(line.strip() != "" for x in MISTAKES.values() for line in x.split("\n")) >= 200
+def test_there_are_three_hundred_of_them() -> None:
+    assert sum(line.strip() != "" for x in MISTAKES.values() for line in x.split("\n")) >= 300
 
 
 def _anywhere(text: str, desk: Path, embedded: Binaries) -> str:

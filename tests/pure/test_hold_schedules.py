@@ -165,7 +165,7 @@ def test_no_hold_is_shorter_than_one_can_be() -> None:
     ("text", "why"),
     [
         ("long", '"long" is not a duration'),
-        ("-5s", '"-5s" is not a duration'),
+        ("-5s", '"-5s" is not a duration: it is negative'),
         ("10ms", "10ms is shorter than 0.05 s, the shortest hold"),
         ("gamma(20s)", 'unknown distribution "gamma"'),
         ("uniform(5s)", "uniform takes 2 numbers"),

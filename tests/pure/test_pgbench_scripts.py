@@ -127,3 +127,35 @@ def test_only_what_makes_the_tables_keys_the_dataset() -> None:
 
 def test_every_builtin_is_described() -> None:
     assert all(x.title and x.text.endswith(";\n") for x in BUILTINS.values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\\set x 1\nUPDATE t SET a = :x;\n",
+        "/* a remark */ select 1",
+        "-- a remark\n\n  WITH x AS (SELECT 1) TABLE x;",
+        "(SELECT 1);",
+        ":statement;",
+        "BEGIN; SELECT 1; END",
+        "\\sleep 1 ms\n",
+        "SHOW POOLS;",
+        "\\if true\n\\endif",
+    ],
+)
+def test_whatever_has_a_statement_or_a_meta_command_is_a_script(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.sql").write_text(text)
+    assert file_script("a.sql", tmp_path).text == text
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "-- nothing yet\n", "Dear all,\nit is slow again.\n"])
+def test_what_has_neither_is_no_script(tmp_path: Path, text: str) -> None:
+    (tmp_path / "notes.txt").write_text(text)
+    with pytest.raises(UsageError, match=r"notes\.txt:1: this is not a script"):
+        file_script("notes.txt", tmp_path)
+
+
+def test_all_built_in_scripts_are_scripts(tmp_path: Path) -> None:
+    for name, builtin in BUILTINS.items():
+        (tmp_path / name).write_text(builtin.text)
+        assert file_script(name, tmp_path).text == builtin.text

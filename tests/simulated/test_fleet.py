@@ -264,6 +264,26 @@ class TestCertificates:
 
         asyncio.run(connect())
 
+    def test_a_host_that_says_nothing_until_the_run_is_over_is_no_error(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async def connect() -> None:
+            authority = Authority.new()
+            coordinator = Coordinator(None, ["one"], Order(None, None, (), 1.0), listen=ignore)
+            identity = authority.identity(COORDINATOR, is_coordinator=True)
+            server = await coordinator.serve(identity, "127.0.0.1")
+            context = authority.identity("one").context(is_coordinator=False)
+            address = server.sockets[0].getsockname()
+            kept = await asyncio.open_connection(*address, ssl=context, server_hostname=COORDINATOR)
+            async with asyncio.timeout(ENOUGH_S):
+                while not any("_connected" in repr(x) for x in asyncio.all_tasks()):
+                    await asyncio.sleep(0.001)
+            server.close()
+            del kept
+
+        asyncio.run(connect())
+        assert not caplog.records
+
     def test_a_host_of_another_run_is_refused(self) -> None:
         own = Authority.new()
         foreign = Authority.new().identity("one").context(is_coordinator=False)

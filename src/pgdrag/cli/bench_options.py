@@ -194,10 +194,12 @@ class LoadOptions:
             reconnect: each transaction has a connection of its own.
 
         Raises:
-            UsageError: options contradict each other.
+            UsageError: options contradict each other, or the report cannot be written.
         """
+        from pgdrag.cli.place import refuse_unwritable
         from pgdrag.model.load import Closed, LoadProfile, Open, Pacing
 
+        refuse_unwritable(self.html)
         if self.arrivals is not None and self.rate is None:
             raise UsageError("--arrivals requires --rate")
         pacing: Pacing = Closed()

@@ -9,6 +9,7 @@ import typer
 
 from pgdrag.cli.compare import ARM_HELP
 from pgdrag.cli.options import StudyOptions, with_options
+from pgdrag.errors import UsageError
 
 if TYPE_CHECKING:
     from pgdrag.servers.settings import Setting
@@ -168,6 +169,9 @@ def boundary(
     from pgdrag.experiment.questions import boundary as boundary_study
     from pgdrag.experiment.questions import boundary_values
 
+    for option, value in (("--min", low), ("--max", high)):
+        if value == "":
+            raise UsageError(f"{option} is empty", hint="Omit it for the setting's own.")
     command = StudyCommand.open(options)
     known = command.settings.find(setting)
     values = boundary_values(known, low, high or _largest(known), ratio=ratio)

@@ -43,6 +43,7 @@ def check(
     A PostgreSQL of this machine checks the settings. Nothing that the file names is started, and no dataset is loaded.
     """
     from pgdrag.cli.place import open_scratch
+    from pgdrag.existing.permission import refuse_meaningless_names
     from pgdrag.experiment import experiment_schema, load_experiment
     from pgdrag.experiment.arms import read_arm
     from pgdrag.experiment.preflight import check_arm, check_experiment, first_mistake
@@ -64,6 +65,7 @@ def check(
     studies = [loaded.study(x) for x in ([scale] if scale else loaded.scales)] if loaded else []
     scratch = open_scratch()
     here = look_here(scratch, find_binaries(postgres), allowed=allow_change or ())
+    refuse_meaningless_names(allow_change or (), here.settings)
     if loaded is None:
         checked = check_arm(read_arm(experiment, here.settings, allowed=here.allowed), path, here)
     else:

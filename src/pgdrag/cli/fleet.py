@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgdrag.cli.options import Command, Json, Postgres, Wait, command_group
+from pgdrag.cli.options import Json, Postgres, Wait, command_group
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
 from pgdrag.fleet.messages import Facts, Order
 
@@ -61,7 +61,7 @@ class FleetCheck:
     differences: tuple[str, ...]
 
 
-@app.command(cls=Command)
+@app.command()
 def check(
     fleet: _FleetFile,
     postgres: Postgres = None,
@@ -196,10 +196,11 @@ def _open_bench(
 
 
 def _read(ticket: str) -> str:
+    hint = "Name the file that the run of the fleet wrote, or - for standard input."
     try:
         return Path(ticket).read_text(encoding="utf-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise UsageError(f'could not read ticket "{ticket}": {reason}') from None
+        raise UsageError(f'could not read ticket "{ticket}": {reason}', hint=hint) from None
     except UnicodeDecodeError:
-        raise UsageError(f'could not read ticket "{ticket}": it is not text') from None
+        raise UsageError(f'could not read ticket "{ticket}": it is not text', hint=hint) from None

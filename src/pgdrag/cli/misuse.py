@@ -70,9 +70,9 @@ def usage_error(error: Any) -> UsageError:
         hint = _meant(error.option_name, _options(context), path, names_server=names_server)
         return UsageError(f'{path} has no option "{error.option_name}"', hint=hint)
     if kind == "MissingParameter":
-        return UsageError(f"missing {_named(error.param)}", hint=_usage(context))
+        return UsageError(f"missing {named(error.param)}", hint=_usage(context))
     if kind == "BadParameter":
-        return UsageError(f"{_named(error.param)}{_wanted(error)}", hint=_hint(error))
+        return UsageError(f"{named(error.param)}{_wanted(error)}", hint=_hint(error))
     if kind == "BadOptionUsage":
         return _bad_option(error)
     if extra := re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", text, re.S):
@@ -82,7 +82,7 @@ def usage_error(error: Any) -> UsageError:
     return UsageError(f"{text[:1].lower()}{text[1:]}", hint=_usage(context))
 
 
-def _named(parameter: Any) -> str:
+def named(parameter: Any) -> str:
     """Return `argument B`, or `option --warehouses`."""
     if parameter.param_type_name == "argument":
         return f"argument {parameter.metavar or parameter.name.upper()}"

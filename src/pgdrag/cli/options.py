@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
+from pgdrag.cli.misuse import named
 from pgdrag.errors import UsageError
 from pgdrag.paths import exists, is_file
 from pgdrag.units import format_duration, parse_seconds
@@ -37,7 +38,10 @@ def _names(values: list[str] | None) -> list[str] | None:
     if values is None:
         return None
     lists = ([x] if exists(x) else x.split(",") for x in values)
-    return [name.strip() for names in lists for name in names if name.strip()]
+    found = [name.strip() for names in lists for name in names if name.strip()]
+    if values and not found:
+        raise UsageError("--allow-change names nothing", hint="Omit it, or name what may change.")
+    return found
 
 
 Dsn = Annotated[str | None, typer.Argument(metavar="DSN", help="Connection string, postgresql:// URI or database name (default: from PGHOST, PGDATABASE and the like)", show_default=False)]  # fmt: skip
@@ -97,8 +101,11 @@ class StudyOptions:
     json: Json = False
 
 
+_HAS_EMPTY = "pgdrag.has_empty"
+
+
 class Command(TyperCommand):
-    """A command whose --wait may stand without a time, which Typer has no option for."""
+    """A command whose --wait may stand without a time, and whose files have names: Typer has no option for either."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments, with the time that --wait means where none follows it."""
@@ -106,7 +113,19 @@ class Command(TyperCommand):
         for arg, after in zip_longest(args, args[1:], fillvalue=""):
             is_bare = arg == "--wait" and not re.fullmatch(r"[\d.]+\s*[a-z]+", after)
             given.append(f"--wait={WAIT}" if is_bare else arg)
+        ctx.meta[_HAS_EMPTY] = "" in args or any(arg.endswith("=") for arg in args)
         return super().parse_args(ctx, given)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; the empty name that an unset variable of a shell leaves would be the directory here."""
+        for parameter in self.params if ctx.meta[_HAS_EMPTY] else ():
+            value = ctx.params.get(str(parameter.name))
+            if Path() in (value if isinstance(value, list | tuple) else [value]):
+                raise UsageError(
+                    f"{named(parameter)} is empty",
+                    hint="Name a file. Is a variable of the shell not set?",
+                )
+        return super().invoke(ctx)
 
 
 def duration_of(text: str, option: str, *, least_s: float, most_s: float) -> float:
@@ -198,9 +217,20 @@ def refuse_hosts(load: LoadProfile, without: str) -> None:
         )
 
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class _Group(typer.Typer):
+    """A group whose commands are as all others."""
+
+    def command(self, name: str | None = None, **how: Any) -> Callable[[_F], _F]:
+        """Register a command."""
+        return super().command(name, **{"cls": Command, **how})
+
+
 def command_group(help_: str) -> typer.Typer:
     """Return a group of commands, such as those of `pgdrag tpcc`."""
-    app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=help_)
+    app = _Group(no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=help_)
     # A group of a single command is one, too.
     app.callback()(lambda: None)
     return app

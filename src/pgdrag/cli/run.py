@@ -76,6 +76,7 @@ def run(
     from pgdrag.cli.place import refuse_unwritable, stderr
     from pgdrag.cli.plan import print_plan, trials_words
     from pgdrag.cli.running import begin_and_report, open_runner, planned
+    from pgdrag.existing.permission import refuse_meaningless_names
     from pgdrag.experiment import load_experiment
     from pgdrag.experiment.consent import NeededConsent, study_programs
     from pgdrag.experiment.search_study import on_this_machine
@@ -104,6 +105,7 @@ def run(
     if existing is not None:
         study = existing.adapted(study)
     runner = existing or open_runner(postgres, allowed)
+    refuse_meaningless_names(allow_change or (), runner.here.settings)
     study = on_this_machine(study, runner.here.settings, allowance())
     _refuse_mistakes(loaded, study, runner)
     plan = planned(study, runner)
@@ -153,6 +155,7 @@ def resume(
         resume_and_report,
     )
     from pgdrag.duration import took_s
+    from pgdrag.existing.permission import refuse_meaningless_names
     from pgdrag.experiment.consent import run_needs
     from pgdrag.findings.find import trials_left
     from pgdrag.model import Outcome
@@ -201,6 +204,7 @@ def resume(
         )
     existing = None if place is None else resumed(place, dsn, allowed, wait_s=wait)
     runner = existing or open_runner(wanted, allowed)
+    refuse_meaningless_names(allow_change or (), runner.here.settings)
     _refuse_another_place(record, runner, is_fleet=opened is not None)
     if dry_run:
         left = trials_left(replace(record, results=tuple(kept)))

@@ -26,6 +26,7 @@ from pgdrag.cli.running import Runner, begin_and_report, open_runner, planned
 from pgdrag.english import listed
 from pgdrag.errors import EXIT_DONE, UsageError
 from pgdrag.existing.datasets import may_read, require_kinds, size_there
+from pgdrag.existing.permission import refuse_meaningless_names
 from pgdrag.existing.runner import ExistingTrialRunner
 from pgdrag.experiment import load_experiment
 from pgdrag.experiment.arms import Arm, one_workload, read_arm
@@ -75,7 +76,9 @@ class StudyCommand:
             postgres=options.postgres,
             wait_s=options.wait,
         )
-        return cls(options, existing or open_runner(options.postgres, allowed), seed)
+        runner = existing or open_runner(options.postgres, allowed)
+        refuse_meaningless_names(allowed, runner.here.settings)
+        return cls(options, runner, seed)
 
     @property
     def settings(self) -> SettingsCatalog:

@@ -10,7 +10,6 @@ import typer
 from pgdrag.cli.bench_options import LoadOptions
 from pgdrag.cli.options import (
     LARGEST_SEED,
-    Command,
     Consent,
     Dsn,
     Json,
@@ -73,7 +72,7 @@ CONDITIONS = {
 }
 
 
-@app.command(cls=Command)
+@app.command()
 def load(
     warehouses: Annotated[
         int,
@@ -200,7 +199,7 @@ def check(
     return EXIT_DONE if is_consistent else EXIT_FAILED_CHECK
 
 
-@app.command(cls=Command)
+@app.command()
 @with_options
 def run(
     context: typer.Context,

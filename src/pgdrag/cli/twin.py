@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgdrag.cli.horizon import capture_app
-from pgdrag.cli.options import Command, Dsn, Json, Postgres, Wait, command_group, duration_of
+from pgdrag.cli.options import Dsn, Json, Postgres, Wait, command_group, duration_of
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
@@ -93,6 +93,9 @@ def capture_twin(
     if whole_log and not (log or server_log):
         raise UsageError("--whole-log needs a log", hint="Name it: --log FILE, or --server-log.")
     refuse_unwritable(output, needs_directory=True)
+    request = LogRequest(tuple(log or ()), server_log, whole_log) if log or server_log else None
+    if request is not None:
+        request.refuse_other_files()
     example = "pgdrag capture twin postgresql://me@db1/shop --output shop.twin"
     server = named_server(dsn, example, own_session="capture twin", even_in_turn=True)
     path = output or Path(f"{server.target.database.replace('/', '_')}.twin")
@@ -100,7 +103,6 @@ def capture_twin(
     say(
         f"Capturing {server.name} for {format_duration(for_s)}, read-only; Ctrl-C ends the window early."
     )
-    request = LogRequest(tuple(log or ()), server_log, whole_log) if log or server_log else None
     capture = TwinCapture(server, log=request)
 
     def listen(progress: CaptureProgress) -> None:
@@ -228,7 +230,7 @@ def show(
     return EXIT_FAILED_CHECK if found.leaks else EXIT_DONE
 
 
-@app.command("check", cls=Command)
+@app.command("check")
 def check(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Twin that pgdrag capture twin wrote")

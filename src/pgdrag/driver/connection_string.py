@@ -177,7 +177,7 @@ def names_a_server(
     dsn: str | None, overrides: Mapping[str, object], environment: Mapping[str, str] = os.environ
 ) -> bool:
     """Whether anything says where to connect to; libpq's own defaults do not count."""
-    return dsn is not None or bool(overrides) or any(environment.get(x) for x in _PLACES)
+    return bool(dsn or overrides) or any(environment.get(x) for x in _PLACES)
 
 
 def reach(

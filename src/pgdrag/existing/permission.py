@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pgdrag.english import did_you_mean, listed
@@ -17,7 +17,7 @@ from pgdrag.model import Level
 from pgdrag.model.program import is_program
 from pgdrag.servers.channel import PLACE, has_json_log
 from pgdrag.servers.conf import fold
-from pgdrag.servers.settings import Setting
+from pgdrag.servers.settings import Setting, SettingsCatalog
 from pgdrag.servers.side_effects import REACHING
 from pgdrag.units import parse_bool
 
@@ -115,29 +115,39 @@ def level_problems(
     return found
 
 
-def refuse_meaningless_names(allowed: Iterable[str], standing: Standing) -> None:
-    """Refuse an `--allow-change` that would allow nothing on this server.
+def refuse_out_of_reach(allowed: Collection[str], standing: Standing) -> None:
+    """Refuse an `--allow-change` of an operating system that is not this machine's.
 
     Raises:
-        UsageError: a name is neither one of `CLASSES` nor a setting, a kernel parameter or a path; or the operating
-            system is out of reach.
+        UsageError: it is another's.
+    """
+    if OS in allowed and standing.elsewhere:
+        raise UsageError(
+            f"the operating system of {standing.server.name} is out of reach: {standing.elsewhere}",
+            hint=f"Run pgdrag on the server's own machine, as root, or omit --allow-change {OS}.",
+        )
+
+
+def refuse_meaningless_names(allowed: Iterable[str], settings: SettingsCatalog) -> None:
+    """Refuse an `--allow-change` that would allow nothing.
+
+    Args:
+        settings: of the server.
+
+    Raises:
+        UsageError: a name is neither one of `CLASSES` nor a setting, a kernel parameter or a path.
     """
     for name in allowed:
-        if name == OS and standing.elsewhere:
-            raise UsageError(
-                f"the operating system of {standing.server.name} is out of reach: {standing.elsewhere}",
-                hint=f"Run pgdrag on the server's own machine, as root, or omit --allow-change {OS}.",
-            )
         # A name with points is a setting of an extension or a parameter of the kernel, one with slashes a disk.
         if name in CLASSES or is_program(name) or "/" in name:
             continue
         try:
-            standing.settings.find(name)
+            settings.find(name)
         except SettingError:
             raise UsageError(
-                f'--allow-change "{name}" names nothing that can change on a server',
-                hint=did_you_mean(name, CLASSES)
-                or f"It takes {listed(tuple(CLASSES), 'or')}, or a setting's name.",
+                f'--allow-change "{name}" names nothing that can change',
+                hint=did_you_mean(name, (*CLASSES, *settings.settings))
+                or f"It takes the name of a setting or a kernel parameter, or a path; with --dsn also {listed(tuple(CLASSES), 'or')}.",
             ) from None
 
 

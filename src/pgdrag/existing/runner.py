@@ -29,6 +29,7 @@ from pgdrag.existing.permission import (
     Permission,
     level_problems,
     refuse_meaningless_names,
+    refuse_out_of_reach,
     refuse_unasked_changes,
 )
 from pgdrag.existing.server_lock import ServerLock
@@ -102,7 +103,8 @@ class ExistingTrialRunner:
             ServerLost: it does not answer.
         """
         standing = look_at(server)
-        refuse_meaningless_names(permission.allowed, standing)
+        refuse_out_of_reach(permission.allowed, standing)
+        refuse_meaningless_names(permission.allowed, standing.settings)
         here = Here(
             settings=standing.settings,
             newest_settings=load_settings_catalog(find_binaries(None), scratch),

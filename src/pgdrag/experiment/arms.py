@@ -225,13 +225,15 @@ def _refuse_repeated(lines: Sequence[Given]) -> None:
 
 
 def _experiment_arm(text: str, settings: SettingsCatalog, scale: str | None) -> Arm:
-    name, _, rung_name = text.partition(":")
+    name, colon, rung_name = text.partition(":")
     try:
         experiment = load_experiment(name)
     except ExperimentError as error:
         if Path(name).suffix == ".toml" or name in shipped_files():
             raise
         raise unknown_arm(text, settings, list(shipped_files())) from error
+    if colon and not rung_name:
+        raise UsageError(f'"{text}" names no rung', hint=f'Write one after the ":", or "{name}" for its last.')  # fmt: skip
     rung = _rung(experiment.study(scale or experiment.default_scale), rung_name)
     return Arm(rung.name, rung.treatment.levels, experiment=experiment)
 

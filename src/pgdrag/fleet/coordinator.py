@@ -286,6 +286,8 @@ class Coordinator:
                     self._take(host, message)
         except (ConnectionBroken, TimeoutError):
             pass
+        except asyncio.CancelledError:
+            pass  # the run is over; Python 3.11 would take a cancelled handler for an error
         except ValidationError:
             if (host := self._hosts.get(name)) and host.connection in (None, connection):
                 self._lose(host, "it sent what is no message")

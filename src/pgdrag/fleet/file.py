@@ -192,9 +192,11 @@ def read_fleet(path: Path) -> FleetFile:
         table = tomllib.loads(text)
     except OSError as error:
         raise FileError(
-            f"could not read the fleet file: {(error.strerror or '').lower()}", path=path
+            f"could not read the fleet file: {(error.strerror or '').lower()}", path=path, hint=hint
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise FileError("is not TOML: it is not text", path=path, hint=hint) from None
+    except tomllib.TOMLDecodeError as error:
         raise FileError(f"is not TOML: {error}", path=path, hint=hint) from None
     try:
         return FleetFile.model_validate(table)

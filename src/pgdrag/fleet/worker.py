@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import IO
 
-from pgdrag.errors import PgdragError, StorageError
+from pgdrag.errors import PgdragError, StorageError, UsageError
 from pgdrag.fleet.messages import (
     Done,
     Facts,
@@ -41,6 +41,9 @@ def work(open_bench: OpenBench, orders: IO[bytes], out: IO[bytes]) -> None:
 
     Args:
         open_bench: returns what runs trials here, and what this host is; locks and measures nothing yet.
+
+    Raises:
+        UsageError: there is no order.
     """
 
     def say(message: FromHost) -> None:
@@ -58,8 +61,7 @@ def work(open_bench: OpenBench, orders: IO[bytes], out: IO[bytes]) -> None:
         if isinstance(event, PhaseStarted | Throughput):
             say(Happened(event))
 
-    order = from_coordinator(orders.readline())
-    assert isinstance(order, Order), order
+    order = _order(orders.readline())
     try:
         bench, facts = open_bench(order)
         if order.study is None:
@@ -87,6 +89,18 @@ def work(open_bench: OpenBench, orders: IO[bytes], out: IO[bytes]) -> None:
     except PgdragError as error:
         detail = f": {error.detail}" if error.detail else ""
         say(Unable(f"{error.message}{detail}", is_final=True))
+
+
+def _order(line: bytes) -> Order:
+    try:
+        order = from_coordinator(line)
+    except ValueError:
+        raise UsageError(
+            "standard input has no order of a fleet",
+            hint='"pgdrag fleet join TICKET" starts workers itself.',
+        ) from None
+    assert isinstance(order, Order), order
+    return order
 
 
 def standard_streams() -> tuple[IO[bytes], IO[bytes]]:

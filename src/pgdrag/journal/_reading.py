@@ -321,6 +321,11 @@ class JournalReading(JournalFile):
         Raises:
             JournalError: no run, or several, are meant.
         """
+        if not text:
+            raise JournalError(
+                "no run is named",
+                hint='Run "pgdrag runs" to see them; "last" names the newest. Is a variable of the shell not set?',
+            )
         ids = [summary.run_id for summary in self.summaries()]
         if text == "last" and ids:
             return ids[0]

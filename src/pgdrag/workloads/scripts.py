@@ -24,6 +24,14 @@ LARGEST_WEIGHT = 2**31 - 1
 
 _WRITES = re.compile(r"\b(?:insert|update|delete|merge|truncate|copy)\b", re.IGNORECASE)
 _BEGINS = re.compile(r"(?:^|;)\s*(?:begin|start\s+transaction)\b", re.IGNORECASE | re.MULTILINE)
+# Prose has no line like this; a server may know more statements, which may stand beside one of these.
+_BEGINNING = re.compile(
+    r"(?:^|;|\*/)\s*(?:\\[a-z]|[(:]|(?:abort|alter|analyze|begin|call|checkpoint|close|cluster|comment|commit|copy|create|deallocate"
+    r"|declare|delete|discard|do|drop|end|execute|explain|fetch|grant|import|insert|listen|load|lock|merge|move|notify|prepare"
+    r"|reassign|refresh|reindex|release|repack|reset|revoke|rollback|savepoint|security|select|set|show|start|table|truncate"
+    r"|unlisten|update|vacuum|values|wait|with)\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 class Builtin(NamedTuple):
@@ -145,12 +153,21 @@ def file_script(option: str, directory: Path = Path()) -> Script:
         text = as_text(content)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
+        hint = "Name a file in it." if path.is_dir() else nearest_file(path)
         raise UsageError(
-            f'could not read script file "{path}": {reason}', hint=nearest_file(path) or None
+            f'could not read script file "{path}": {reason}', hint=hint or None
         ) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise UsageError(f"{path}:{line}: the text is not UTF-8") from None
+        raise UsageError(
+            f"{path}:{line}: the text is not UTF-8",
+            hint="Name a file with SQL statements, as for pgbench -f.",
+        ) from None
+    if _BEGINNING.search(text) is None:
+        raise UsageError(
+            f"{path}:1: this is not a script: no line begins with a statement or a meta-command",
+            hint="Name a file with SQL statements, as for pgbench -f.",
+        )
     return Script(name=path.name, text=text, weight=weight)
 
 

@@ -77,7 +77,10 @@ class LocalLog(LogFile):
         except OSError as error:
             raise _unreadable(self.name, error) from None
         if content.startswith(_GZIP):
-            return zlib.decompressobj(wbits=31).decompress(content, HEAD_BYTES)
+            try:
+                return zlib.decompressobj(wbits=31).decompress(content, HEAD_BYTES)
+            except zlib.error as error:
+                raise LogError(f'could not unpack "{self.name}": {error}') from None
         return content
 
     def pieces(self) -> Iterator[tuple[bytes, int]]:

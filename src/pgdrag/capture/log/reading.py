@@ -254,6 +254,21 @@ def log_settings(observer: Observer) -> dict[str, str]:
     return {str(name): str(setting) for name, setting in observer.query(_SETTINGS.replace("%%", "%"))}  # fmt: skip
 
 
+def refuse_other_files(files: Iterable[LogFile]) -> None:
+    """Refuse files that are no log, whatever log_line_prefix their server has; an empty one may become one.
+
+    Raises:
+        LogError: one is none, or cannot be read.
+    """
+    for file in files:
+        head = file.head()
+        if head and (b"\0" in head or _SEVERITY.search(head) is None):
+            _opened(file, {})
+
+
+_SEVERITY = re.compile(rb"\b(?:LOG|PANIC|FATAL|ERROR|WARNING|NOTICE|INFO|STATEMENT|DETAIL|HINT|CONTEXT):  ")  # fmt: skip
+
+
 def check_logs(files: Iterable[LogFile], settings: Mapping[str, str]) -> None:
     """Refuse what cannot be read, before it is waited for; what is empty so far may have a beginning later.
 

@@ -15,6 +15,7 @@ from pgdrag.capture.log.reading import (
     check_logs,
     check_statements_are_logged,
     log_settings,
+    refuse_other_files,
 )
 from pgdrag.capture.log.texts import KnownStatement
 from pgdrag.collectors import Observer
@@ -44,6 +45,14 @@ class LogRequest:
     paths: tuple[Path, ...] = ()
     is_servers: bool = False
     is_whole: bool = False
+
+    def refuse_other_files(self) -> None:
+        """Refuse paths that lead to no log, before a server is asked for anything.
+
+        Raises:
+            LogError: there is one.
+        """
+        refuse_other_files(map(LocalLog, _files(self.paths)))
 
 
 class LogSource:
