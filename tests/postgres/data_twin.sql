@@ -47,3 +47,10 @@ CREATE STATISTICS s.log_rest_places (dependencies, ndistinct, mcv) ON city, zip 
 CREATE INDEX person_mail ON s.person (lower(mail));
 CREATE INDEX person_doc ON s.person USING gin (doc);
 CREATE INDEX booking_begins ON s.booking (begins);
+CREATE TABLE s.article (id int PRIMARY KEY, title varchar(40) NOT NULL, body text NOT NULL,
+  words tsvector GENERATED ALWAYS AS (setweight(to_tsvector('english', title), 'A') || to_tsvector('english', coalesce(body, ''))) STORED);
+INSERT INTO s.article SELECT i, 'About ' || md5((-i)::text), 'printer ' || repeat('network ', i % 2) || repeat('invoice ', (i % 5 = 0)::int) || md5(i::text)
+  FROM generate_series(1, 3000) AS i;
+CREATE TABLE s.memo (note text NOT NULL);
+CREATE INDEX memo_words ON s.memo USING gin (to_tsvector('simple', note));
+INSERT INTO s.memo SELECT md5(i::text) || ' call' || i % 3 || ' back' || i % 7 FROM generate_series(1, 3000) AS i;

@@ -104,6 +104,22 @@ def test_one_column_decides_another_where_it_did(session: psycopg.Connection) ->
         assert 290 < count(session, f"SELECT count(DISTINCT (city, zip)) FROM {table}") < 620
 
 
+@pytest.mark.parametrize(
+    ("vector", "shares"),
+    [
+        ("words FROM s.article", [1, 0.5, 0.2]),
+        ("to_tsvector('simple', note) FROM s.memo", [*[1 / 3] * 3, *[1 / 7] * 7]),
+    ],
+)
+def test_words_that_the_server_searches_texts_for_are_as_frequent_as_in_the_original(
+    session: psycopg.Connection, vector: str, shares: list[float]
+) -> None:
+    words = f"SELECT ndoc FROM ts_stat('SELECT {vector.replace(chr(39), chr(39) * 2)}') ORDER BY ndoc DESC LIMIT {len(shares) + 1}"
+    *frequent, rare = [x for (x,) in session.execute(words.encode())]
+    assert frequent == pytest.approx([3000 * x for x in shares], rel=0.15)
+    assert rare < 0.1 * 3000
+
+
 def test_a_sequence_goes_on_behind_the_rows(session: psycopg.Connection) -> None:
     last = count(session, "SELECT max(id) FROM s.person")
     assert count(session, "INSERT INTO s.person (tenant) SELECT id FROM s.tenant LIMIT 1 RETURNING id") == last + 1  # fmt: skip

@@ -56,6 +56,19 @@ def test_a_plan_says_which_columns_parameters_are_compared_with(
     assert said.tables == {"o": ("s", "orders")}
 
 
+def test_a_call_in_from_is_what_its_column_is_compared_with() -> None:
+    call = {
+        "Node Type": "Function Scan",
+        "Alias": "q",
+        "Output": ["q.q"],
+        "Function Call": "plainto_tsquery($2)",
+    }
+    scan = {"Node Type": "Seq Scan", "Schema": "s", "Relation Name": "note", "Alias": "n"}
+    plan = {"Node Type": "Nested Loop", "Join Filter": "((n.words @@ q.q) AND (n.q <> aq.q.q))", "Plans": [scan, call]}  # fmt: skip
+    [found] = conditions(plan).comparisons
+    assert (found.parameter, found.operator, found.value, found.columns) == (2, "@@", "plainto_tsquery($2)", "n.words")  # fmt: skip
+
+
 def test_a_plan_says_which_tables_belong_together() -> None:
     assert conditions({"Hash Cond": "(a.x = b.y)"}).joins == [("a.x", "b.y")]
     assert conditions({"Filter": "(a.x = a.y)"}).joins == []

@@ -12,6 +12,8 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import scipy  # whose parts it loads when they are used
+from numpy.typing import NDArray
 
 from pgdrag.data_twin.domains import noise
 from pgdrag.twins.array_text import array_elements, array_text
@@ -21,6 +23,7 @@ _NUMBER_STEPS = (
     20  # from so many different numbers on in one place of a document, others may come between
 )
 _HEADER = 4  # bytes of a value before its content
+_AT_ONCE = 10_000
 _LEXEME_BYTES = 8  # that a lexeme takes beside its letters: an entry and a place
 _LONG = 127
 
@@ -139,23 +142,57 @@ def arrays(one: ColumnStatistics, count: int, rng: np.random.Generator) -> list[
     return found
 
 
+class Lexemes:
+    """Draws the lexemes of search vectors: each as often as statistics say, and rare ones up to the width.
+
+    Args:
+        others: how many rare ones each vector has already.
+
+    Attributes:
+        letters: of the lexemes of one vector, on average, with a space behind each.
+    """
+
+    def __init__(self, one: ColumnStatistics, rows: int, *, others: int = 0) -> None:
+        self._words, self._shares = one.elements, np.array(one.element_shares[: len(one.elements)])
+        least = float(self._shares.min()) if self._shares.size else 1.0 / max(rows, 1)
+        mean = sum(map(len, self._words)) / len(self._words) if self._words else 6.0
+        known = float(sum(s * (len(x) + _LEXEME_BYTES) for s, x in zip(self._shares, self._words, strict=True)))  # fmt: skip
+        rare = max((one.width - _HEADER - 4 - known) / (mean + _LEXEME_BYTES) - others, 0.0)
+        self.letters = known + rare * mean - (_LEXEME_BYTES - 1) * float(self._shares.sum())
+        # Each of the rare ones is less frequent than any that is told.
+        self._rare_words = max(int(rare / max(least / 2, 1.0 / max(rows, 1))), 1)
+        self._rare, self._rare_length = rare, max(round(mean) - 1, 3)
+
+    def of(self, keys: NDArray[np.int64]) -> Iterator[list[str]]:
+        """Yield the lexemes of each vector; the same for the same key."""
+        for begin in range(0, len(keys), _AT_ONCE):
+            some = keys[begin : begin + _AT_ONCE]
+            is_there = _lots(some, len(self._shares), salt=1) < self._shares
+            numbers = scipy.stats.poisson.ppf(_lots(some, 1, salt=2)[:, 0], self._rare).astype(int)
+            rare = _lots(some, int(numbers.max()), salt=3) * self._rare_words
+            for key, present, number, others in zip(some.tolist(), is_there, numbers.tolist(), rare, strict=True):  # fmt: skip
+                words = {f"z{noise(int(x), self._rare_length)}" for x in others[:number]}
+                own = [self._words[x] for x in np.flatnonzero(present).tolist()]
+                yield [*own, *sorted(words)] or [f"z{key}"]
+
+
+def _lots(keys: NDArray[np.int64], count: int, *, salt: int) -> NDArray[np.float64]:
+    """Return so many numbers from 0 to 1 for each key, always the same for one: SplitMix64 of key and place."""
+    places = np.arange(salt << 32, (salt << 32) + count, dtype=np.uint64)
+    mixed = (keys.astype(np.uint64)[:, None] + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = mixed + places * np.uint64(0xD1B54A32D192ED03)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return ((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)) / 2.0**53
+
+
 def search_vectors(one: ColumnStatistics, rows: int, count: int, rng: np.random.Generator) -> list[str]:  # fmt: skip
     """Return so many tsvectors, with each lexeme as frequent as it was, and rare ones up to the width."""
-    shares = np.array(one.element_shares[: len(one.elements)])
-    least = float(shares.min()) if shares.size else 1.0 / max(rows, 1)
-    known = float(sum(s * (len(x) + _LEXEME_BYTES) for s, x in zip(shares, one.elements, strict=False)))  # fmt: skip
-    mean = sum(map(len, one.elements)) / len(one.elements) if one.elements else 6.0
-    rare = max((one.width - _HEADER - 4 - known) / (mean + _LEXEME_BYTES), 0.0)
-    # Each of them less frequent than any that is told.
-    vocabulary = max(int(rare / max(least / 2, 1.0 / max(rows, 1))), 1)
-    found = []
-    for at in range(count):
-        present = [one.elements[x] for x in np.flatnonzero(rng.random(len(shares)) < shares).tolist()]  # fmt: skip
-        number = int(rng.poisson(rare))
-        words = {f"z{noise(x, max(round(mean) - 1, 3))}" for x in rng.integers(0, vocabulary, number).tolist()}  # fmt: skip
-        lexemes = [*present, *sorted(words)] or [f"z{at}"]
-        found.append(" ".join(f"{_quoted(x)}:{place}" for place, x in enumerate(lexemes, start=1)))
-    return found
+    keys = rng.integers(0, 2**62, count)
+    return [
+        " ".join(f"{_quoted(x)}:{place}" for place, x in enumerate(lexemes, start=1))
+        for lexemes in Lexemes(one, rows).of(keys)
+    ]
 
 
 def _quoted(lexeme: str) -> str:

@@ -70,6 +70,29 @@ class Domain(ABC):
         """Return values as the server reads them."""
 
 
+class WrittenOtherwise(Domain):
+    """The values of another domain, of which a column writes or reads some otherwise."""
+
+    def __init__(self, inner: Domain) -> None:
+        self._inner = inner
+
+    def code(self, token: str) -> int | None:
+        """Return the number of a token; None where it is not one of this domain's."""
+        return self._inner.code(token)
+
+    def between(self, low: int, high: int, count: int, form: Form) -> Codes:
+        """Return the other domain's."""
+        return self._inner.between(low, high, count, form)
+
+    def beyond(self, last: int, count: int, form: Form) -> Codes:
+        """Return the other domain's."""
+        return self._inner.beyond(last, count, form)
+
+    def texts(self, codes: Codes, form: Form) -> list[str]:
+        """Return values as the server reads them."""
+        return self._inner.texts(codes, form)
+
+
 class ScalarDomain(Domain):
     """Numbers and times, whose own size is their number: in units of `1 / 10**decimals`, or in microseconds."""
 

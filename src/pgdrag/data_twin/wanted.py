@@ -17,6 +17,7 @@ from pgdrag.data_twin.domains import (
     Form,
     ListedDomain,
     Wide,
+    WrittenOtherwise,
     address_domain,
     bytea_domain,
     mac_domain,
@@ -26,6 +27,7 @@ from pgdrag.data_twin.domains import (
     time_granule,
     uuid_domain,
 )
+from pgdrag.data_twin.searched_texts import SearchedTexts, searched_texts
 from pgdrag.data_twin.sizes import rows_of
 from pgdrag.data_twin.spreads import Spread, Wanted, spread
 from pgdrag.data_twin.tables import FilledTable, FilledTables, TableName
@@ -40,6 +42,7 @@ _LONG_TEXT = 127  # bytes: from here on the header takes 4 instead of 1
 _TOAST_POINTER = 18
 _OF_TOAST = 0.9  # of a TOAST table are values
 _NARROWER, _LEAST_TOASTED = 0.8, 500  # bytes
+_LEAST_UNSEARCHED = 0.3  # of a text that is searched tells its values apart, and puts them in order
 _UNKNOWN_WIDTH, _UNKNOWN_DISTINCT = 16.0, 200
 
 
@@ -77,6 +80,7 @@ class WantedColumns(FilledTables):
         }
         self._extended = twin.schema.statistics
         self._classes = Classes(self.tables, self._columns, self._statistics, self._root)
+        self._searched = searched_texts(twin, self._columns, {x.name: x.rows for x in self.tables})
         self._values: dict[Key, Codes] = {}
         self._shared_values: dict[Key, Codes] = {}
         self._under_way: set[Key] = set()
@@ -266,13 +270,18 @@ class WantedColumns(FilledTables):
         width, wide = self._width(statistics), self._wide(statistics)
         if column.kind == "bytea":
             return bytea_domain(tokens, width=width)
-        columns = [self._columns[x] for x in self._classes.members(root)]
+        members = self._classes.members(root)
+        columns = [self._columns[x] for x in members]
         longest = min((x.longest for x in columns if x.longest), default=0)
         if column.type == "bpchar":
             return _Padded(
                 text_domain([x.rstrip(" ") for x in tokens], longest=longest, width=width)
             )
-        return text_domain(tokens, longest=longest, width=width, wide=wide)
+        lexemes = next((self._searched[x] for x in members if x in self._searched), None)
+        if lexemes is None:
+            return text_domain(tokens, longest=longest, width=width, wide=wide)
+        width = max(width - lexemes.letters, _LEAST_UNSEARCHED * width)
+        return SearchedTexts(text_domain(tokens, longest=longest, width=width, wide=wide), lexemes)
 
     def _of_extended(self, one: ExtendedStatistics, root: Key) -> Iterator[str]:
         for at, name in enumerate(one.columns):
@@ -335,20 +344,9 @@ class WantedColumns(FilledTables):
         return Form(longest=column.longest)
 
 
-class _Padded(Domain):
+class _Padded(WrittenOtherwise):
     """Texts of a type that pads them with spaces: the server does that."""
 
-    def __init__(self, inner: Domain) -> None:
-        self._inner = inner
-
     def code(self, token: str) -> int | None:
-        return self._inner.code(token.rstrip(" "))
-
-    def between(self, low: int, high: int, count: int, form: Form) -> Codes:
-        return self._inner.between(low, high, count, form)
-
-    def beyond(self, last: int, count: int, form: Form) -> Codes:
-        return self._inner.beyond(last, count, form)
-
-    def texts(self, codes: Codes, form: Form) -> list[str]:
-        return self._inner.texts(codes, form)
+        """Return the number of a token, padded or not."""
+        return super().code(token.rstrip(" "))

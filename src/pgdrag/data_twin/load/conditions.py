@@ -82,11 +82,27 @@ def conditions(plan: Mapping[str, Any]) -> Conditions:
             found.tables.setdefault(
                 alias, (str(node.get("Schema", "")), str(node["Relation Name"]))
             )
+    calls = _calls(plan)
     for key in _CONDITIONS:
         for node in _nodes(plan):
             if isinstance(text := node.get(key), str):
-                _read(text, found)
+                _read(_with_calls(text, calls), found)
     return found
+
+
+def _calls(plan: Mapping[str, Any]) -> dict[str, str]:
+    """Return which calls stand in FROM, by the one column that each has: {"q.q": "plainto_tsquery($1)"}."""
+    return {
+        output[0]: str(node["Function Call"])
+        for node in _nodes(plan)
+        if "Function Call" in node and len(output := node.get("Output", ())) == 1
+    }
+
+
+def _with_calls(text: str, calls: Mapping[str, str]) -> str:
+    for column, call in calls.items():
+        text = re.sub(rf'(?<![\w".]){re.escape(column)}(?![\w"])', call.replace("\\", r"\\"), text)
+    return text
 
 
 def columns_of(text: str) -> list[tuple[str, str]]:
