@@ -65,8 +65,7 @@ def simulate(scale: float) -> list[Row]:
         cpu_s, elapsed_s, found = _run(Path(directory), trials)
         idle_share = asyncio.run(_idle(Path(directory), 20.0))
     # Renewals are counted once, as those of hosts that idle, with the usual lease.
-    renewal_s = idle_share / (HOSTS * 6 / USUAL_LEASE_S)
-    per_trial_s = (cpu_s - renewal_s * HOSTS * 6 / LEASE_S * elapsed_s) / trials
+    per_trial_s = (cpu_s - idle_share * USUAL_LEASE_S / LEASE_S * elapsed_s) / trials
     share = per_trial_s * HOSTS / _USUAL_TRIAL_S + idle_share
     of_100 = f"{HOSTS} hosts, {trials:,} trials"
     waits_s = sorted(found["waits_s"])
@@ -182,7 +181,7 @@ class _SimulatedHost:
         self.waits_s: list[float] = []
         self.known: dict[str, Result] = {}
         self.is_over = False
-        self.lease_s = LEASE_S
+        self.renew_s = 1.0
 
     async def run(self) -> None:
         """Be a host until the run is over; vanish at times."""
@@ -210,8 +209,8 @@ class _SimulatedHost:
         try:
             while True:
                 match from_coordinator(await connection.receive()):
-                    case Order(lease_s=lease_s):
-                        self.lease_s = lease_s
+                    case Order() as order:
+                        self.renew_s = order.renew_s
                         await connection.send(Facts(SIMULATED_HOST, "simulated", 1 << 40, False))
                     case Run(lease, trial):
                         if done_s is not None:
@@ -250,4 +249,4 @@ class _SimulatedHost:
         with contextlib.suppress(ConnectionBroken):
             while True:
                 await connection.send(Renew(time.monotonic()))
-                await asyncio.sleep(self.lease_s / 6)
+                await asyncio.sleep(self.renew_s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import fmean
@@ -86,10 +86,10 @@ class Experience:
 
     def basis(self, workload: WorkloadSpec) -> str:
         """Return what an estimate for a workload rests on, as an object: "trials of this workload …"."""
-        near = self._nearest(workload)
-        if not near:
+        nearest = next(self._nearest(workload), None)
+        if nearest is None:
             return "assumptions, as no trial has run on this machine yet"
-        seen = near[0].workload
+        seen = nearest.workload
         if seen == workload:
             return "trials of this workload on this machine"
         if seen.kind == workload.kind:
@@ -106,13 +106,18 @@ class Experience:
         """
         size = _dataset_bytes(workload, treatment)
         guess_s = size / _ASSUMED_RATE
-        near = self._nearest(workload)
-        parts = [one.other_s + one.by_size_s * one.scaled(size) for one in near[:NEWEST]]
+        near = islice(self._nearest(workload), NEWEST)
+        parts = [one.other_s + one.by_size_s * one.scaled(size) for one in near]
         assumed_s = _ASSUMED_S + guess_s
         span = _span(parts) if parts else Span(assumed_s, _UNKNOWN * assumed_s)
         if not is_checked:
             return span
-        checks = [x.check_s * x.scaled(size) for x in near if x.check_s is not None][:NEWEST]
+        near_s = (
+            one.check_s * one.scaled(size)
+            for one in self._nearest(workload)
+            if one.check_s is not None
+        )
+        checks = list(islice(near_s, NEWEST))
         check = _span(checks) if checks else Span(guess_s, 2 * guess_s)
         return Span(span.expected_s + check.expected_s, span.longest_s + check.longest_s)
 
@@ -127,11 +132,13 @@ class Experience:
         broken_s = [seconds for seconds in newest if seconds is not None]
         # Treatments that break the server are soon done, and come again.
         share = len(broken_s) / len(newest) if newest else 0.0
-        whole_s, brief_s = (
-            (1 - share) * (self._besides_s(study, load) + self.window_s(study.workload, load))
-            + share * (fmean(broken_s) if broken_s else 0.0)
-            for load in (study.load, study.load.shortened())
-        )
+
+        def one_s(load: LoadProfile) -> float:
+            works_s = self._besides_s(study, load) + self.window_s(study.workload, load)
+            return (1 - share) * works_s + share * (fmean(broken_s) if broken_s else 0.0)
+
+        whole_s = one_s(study.load)
+        brief_s = one_s(study.load.shortened()) if forecast.brief_most else 0.0
         most_whole, most_brief = forecast.longest
         return (
             forecast.least * whole_s + forecast.brief_least * brief_s,
@@ -152,16 +159,14 @@ class Experience:
         overhead = self.overhead(study.workload, study.rungs[0].treatment, is_checked=is_checked)
         return overhead.expected_s + load.warm_up_s
 
-    def _nearest(self, workload: WorkloadSpec) -> Sequence[_Seen]:
+    def _nearest(self, workload: WorkloadSpec) -> Iterator[_Seen]:
         likenesses: tuple[Callable[[_Seen], bool], ...] = (
             lambda one: one.workload == workload,
             lambda one: one.workload.kind == workload.kind,
             lambda one: True,
         )
-        found: Iterable[list[_Seen]] = (
-            [one for one in self._seen if is_like(one)] for is_like in likenesses
-        )
-        return next((near for near in found if near), [])
+        found = (is_like for is_like in likenesses if any(map(is_like, self._seen)))
+        return filter(next(found, None), self._seen)
 
 
 class Budget:

@@ -169,6 +169,7 @@ def _open_bench(
 ) -> tuple[TrialRunner, Facts]:
     from pgdrag.cli.running import open_runner
     from pgdrag.host.machine import this_host
+    from pgdrag.host.machine_lock import lock_name
     from pgdrag.model.program import is_program
     from pgdrag.units import format_bytes
 
@@ -191,6 +192,7 @@ def _open_bench(
         free_bytes=free,
         is_root=os.geteuid() == 0,
         problems=tuple(few),
+        lock=lock_name(),
     )
     return runner, facts
 

@@ -360,7 +360,7 @@ class Agent:
         with contextlib.suppress(ConnectionBroken):
             while True:
                 await connection.send(Renew(time.monotonic()))
-                await asyncio.sleep(self._order.lease_s / 6 if self._order is not None else 1.0)
+                await asyncio.sleep(1.0 if self._order is None else self._order.renew_s)
 
     async def _watch(self) -> None:
         """End the trial once the lease has not been renewed for so long."""

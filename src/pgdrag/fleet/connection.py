@@ -43,6 +43,7 @@ class Connection:
         self._reader, self._writer = reader, writer
         self._pieces: dict[int, list[bytes]] = {}
         self._large = asyncio.Lock()
+        self._sending: set[asyncio.Task[None]] = set()
         # What waits in the kernel cannot be overtaken.
         writer.transport.set_write_buffer_limits(high=2 * _PIECE_BYTES)
         raw = writer.get_extra_info("socket")
@@ -56,20 +57,23 @@ class Connection:
         Raises:
             ConnectionBroken: it is lost already.
         """
+        await self._send(written(message))
+
+    def send_soon(self, message: FromHost | FromCoordinator) -> None:
+        """Send a message without waiting for a slow other side; whoever receives finds out that it is lost."""
         text = written(message)
-        try:
-            if len(text) <= _PIECE_BYTES:
+        if len(text) <= _PIECE_BYTES:  # most are: a task for each would cost as much as the message
+            with suppress(ConnectionBroken, OSError):
                 self._write(_LAST, 0, text)
-                await self._writer.drain()
-                return
-            body = await asyncio.to_thread(zlib.compress, text)
-            async with self._large:
-                for at in range(0, len(body), _PIECE_BYTES):
-                    is_last = at + _PIECE_BYTES >= len(body)
-                    self._write(_LAST if is_last else _MORE, 1, body[at : at + _PIECE_BYTES])
-                    await self._writer.drain()
-        except OSError as error:
-            raise ConnectionBroken(f"the connection was lost: {error}") from None
+            return
+
+        async def send() -> None:
+            with suppress(ConnectionBroken):
+                await self._send(text)
+
+        task = asyncio.get_running_loop().create_task(send())
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
 
     async def receive(self) -> bytes:
         """Return the next message.
@@ -108,6 +112,21 @@ class Connection:
             self._writer.close()
             async with asyncio.timeout(5):
                 await self._writer.wait_closed()
+
+    async def _send(self, text: bytes) -> None:
+        try:
+            if len(text) <= _PIECE_BYTES:
+                self._write(_LAST, 0, text)
+                await self._writer.drain()
+                return
+            body = await asyncio.to_thread(zlib.compress, text)
+            async with self._large:
+                for at in range(0, len(body), _PIECE_BYTES):
+                    is_last = at + _PIECE_BYTES >= len(body)
+                    self._write(_LAST if is_last else _MORE, 1, body[at : at + _PIECE_BYTES])
+                    await self._writer.drain()
+        except OSError as error:
+            raise ConnectionBroken(f"the connection was lost: {error}") from None
 
     def _write(self, is_last: int, channel: int, body: bytes) -> None:
         if self._writer.is_closing():

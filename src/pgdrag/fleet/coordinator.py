@@ -18,7 +18,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pydantic import ValidationError
@@ -92,7 +92,6 @@ class _Host:
     failures: int = 0
     trials: int = 0
     offset_s: float = 0.0
-    outbox: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
     def lease(self) -> Lease | None:
@@ -154,7 +153,7 @@ class Coordinator:
         Raises:
             NoHosts: none can run trials.
         """
-        tick_s = min(self._order.lease_s / 6, 1.0)
+        tick_s = min(self._order.renew_s, 1.0)
         try:
             while not self._is_over():
                 self._look(starting.gone())
@@ -253,9 +252,6 @@ class Coordinator:
         for host in self._hosts.values():
             if host.connection is not None:
                 self._send(host, End())
-        ends = [task for host in self._hosts.values() for task in host.outbox]
-        if ends:
-            await asyncio.wait(ends, timeout=_END_TIMEOUT_S)
         deadline_s = time.monotonic() + _END_TIMEOUT_S
         while time.monotonic() < deadline_s and any(x.connection for x in self._hosts.values()):
             await asyncio.sleep(0.05)
@@ -430,18 +426,8 @@ class Coordinator:
             self._agenda.release(name)
 
     def _send(self, host: _Host, message: FromCoordinator) -> None:
-        """Send without waiting for a slow host; that it is lost shows where it is listened to."""
-        connection = host.connection
-        if connection is None:
-            return
-
-        async def send() -> None:
-            with contextlib.suppress(ConnectionBroken):
-                await connection.send(message)
-
-        task = asyncio.get_running_loop().create_task(send())
-        host.outbox.add(task)
-        task.add_done_callback(host.outbox.discard)
+        if host.connection is not None:
+            host.connection.send_soon(message)
 
 
 def differences(facts: Mapping[str, Facts], clocks_ahead_s: Mapping[str, float]) -> list[str]:
@@ -452,6 +438,11 @@ def differences(facts: Mapping[str, Facts], clocks_ahead_s: Mapping[str, float])
         for name, ahead_s in clocks_ahead_s.items()
         if abs(ahead_s) > _CLOCK_S
     ]
+    found += [
+        f"{listed(names)} are one machine, which runs one trial at a time: leave only one of them in the fleet file."
+        for lock, names in _names_by(lambda x: x.lock, facts).items()
+        if lock and len(names) > 1
+    ]
     for label, of in (
         ("processor", lambda x: x.machine.cpu_model),
         ("number of processors", lambda x: str(x.machine.cpu_count)),
@@ -460,9 +451,7 @@ def differences(facts: Mapping[str, Facts], clocks_ahead_s: Mapping[str, float])
         ("file system", lambda x: x.machine.file_system),
         ("user", lambda x: "root" if x.is_root else "not root"),
     ):
-        by_value: dict[str, list[str]] = {}
-        for name, one in facts.items():
-            by_value.setdefault(of(one), []).append(name)
+        by_value = _names_by(of, facts)
         if len(by_value) > 1:
             usual = max(by_value, key=lambda value: len(by_value[value]))
             others = [
@@ -472,4 +461,11 @@ def differences(facts: Mapping[str, Facts], clocks_ahead_s: Mapping[str, float])
                 f"Hosts differ in their {label}: {usual} on {counted(len(by_value[usual]), 'host')}, "
                 f"{listed(others)}."
             )
+    return found
+
+
+def _names_by(of: Callable[[Facts], str], facts: Mapping[str, Facts]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, one in facts.items():
+        found.setdefault(of(one), []).append(name)
     return found

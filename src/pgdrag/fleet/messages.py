@@ -56,6 +56,7 @@ class Facts:
         free_bytes: in its scratch directory.
         is_root: trials may change its operating system, if consent is given.
         problems: why something cannot be run there, in words.
+        lock: the name of its lock: two hosts with the same one are one machine; "": not known.
     """
 
     machine: Host
@@ -63,6 +64,7 @@ class Facts:
     free_bytes: int
     is_root: bool
     problems: tuple[str, ...] = ()
+    lock: str = ""
     kind: Literal["facts"] = "facts"
 
 
@@ -134,6 +136,11 @@ class Order:
     allowed: tuple[str, ...]
     lease_s: float
     kind: Literal["order"] = "order"
+
+    @property
+    def renew_s(self) -> float:
+        """How often a host asks for more time, in seconds: three answers may be lost before its lease ends."""
+        return self.lease_s / 4
 
 
 @dataclass(frozen=True)

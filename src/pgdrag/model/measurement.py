@@ -248,7 +248,8 @@ class Measurement:
     @cached_property  # the analysis asks each trial for it dozens of times
     def total(self) -> Counts:
         """Counts over all transaction types."""
-        return sum(self.transactions.values(), Counts())
+        first, *others = self.transactions.values() or (Counts(),)
+        return sum(others, first)
 
     @property
     def unknown(self) -> int:
