@@ -15,7 +15,16 @@ from pgdrag.driver.process import Driver, find_driver
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Measurement
 from pgdrag.servers.cluster import Cluster
-from pgdrag.twins.model import Activity, Constraint, Index, Schema, Setting, Statement, Twin
+from pgdrag.twins.model import (
+    Activity,
+    Constraint,
+    Index,
+    Relation,
+    Schema,
+    Setting,
+    Statement,
+    Twin,
+)
 from pgdrag.twins.transactions import (
     LoggedTransactions,
     ParameterLink,
@@ -211,6 +220,35 @@ def test_a_row_refers_to_what_the_insert_before_it_returned(shop: Cluster) -> No
     assert sales == items > 0
     assert first.year == 1999
     assert length == pytest.approx(640, abs=160)
+
+
+SHELVES = """
+CREATE TABLE shelf (id int PRIMARY KEY);
+INSERT INTO shelf SELECT generate_series(1, 20);
+CREATE TABLE product (id int PRIMARY KEY);
+INSERT INTO product SELECT generate_series(1, 1000);
+CREATE TABLE stock (shelf int REFERENCES shelf, product int REFERENCES product, taken int NOT NULL DEFAULT 0, PRIMARY KEY (shelf, product));
+INSERT INTO stock SELECT s, p FROM shelf AS s (s), generate_series(1, 1000, 20) AS p;
+ANALYZE shelf, product, stock;
+"""
+
+
+def test_what_a_transaction_is_about_leads_to_rows_that_are_there(shop: Cluster) -> None:
+    """Of a shelf and a product that were looked at, one pair in twenty is in stock; the original found a row each time."""
+    looked = (of(at, f"SELECT * FROM {x} WHERE id = $1", rows=1) for at, x in ((1, "shelf"), (2, "product")))  # fmt: skip
+    taken = of(3, "UPDATE stock SET taken = taken + 1 WHERE shelf = $1 AND product = $2", rows=1)
+    begin = replace(of(4, "BEGIN", rows=0), is_plannable=False)
+    keys = (
+        Constraint("public", "stock", f"stock_{x}", "f", "", (x,), ("public", x, ("id",)))
+        for x in ("shelf", "product")
+    )
+    twin = replace(twin_of(*looked, taken, begin), schema=Schema(constraints=tuple(keys)))
+    with as_load(shop) as connection:
+        connection.execute(SHELVES.encode())
+        quickly_prepared(connection, twin)
+        measured = driven(shop, twin)
+        [(changed,)] = connection.execute("SELECT sum(taken) FROM stock").fetchall()
+    assert changed >= measured.total.committed > 0
 
 
 VISITS = """

@@ -17,6 +17,7 @@ from pgdrag.data_twin.load.statements import Analysed
 from pgdrag.twins.model import Twin
 
 Column = tuple[str, str]  # a table and its column
+Place = tuple[int, int]  # a step, from 0, and the number of its parameter
 _VARIABLE = re.compile(r"\w+")  # what the driver's language takes for a name
 _LEAST_RETURNED, _MOST_RETURNED = (
     0.5,
@@ -87,6 +88,15 @@ def key_parameters(one: Analysed, table: str) -> dict[str, int]:
         if all((table, column) in equal for column in key):
             return {column: equal[table, column] for column in key}
     return {}
+
+
+def origin(links: Mapping[Place, Link], place: Place) -> Place | None:
+    """Return where a parameter's value was first; None where it is made of another one, or returned."""
+    while (link := links.get(place)) is not None:
+        if link.returned or link.differences or link.is_of_round or link.is_in_step:
+            return None
+        place = link.from_step, link.from_parameter
+    return place
 
 
 def belonging(

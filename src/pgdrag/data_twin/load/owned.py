@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pgdrag.data_twin.load.constants import Home
 from pgdrag.data_twin.load.kinds import Constant, TransactionType
-from pgdrag.data_twin.load.links import columns_by_parameter, foreign_keys, key_parameters
+from pgdrag.data_twin.load.links import columns_by_parameter, foreign_keys, key_parameters, origin
 from pgdrag.data_twin.load.statements import Analysed
 from pgdrag.twins.model import Twin
 
@@ -111,11 +111,9 @@ def _places(
             continue
         places = []
         for column, parameter in parameters.items():
-            place = at, parameter
-            while (link := links.get(place)) is not None:
-                if link.returned or link.differences or link.is_of_round or link.is_in_step:
-                    return
-                place = link.from_step, link.from_parameter
+            place = origin(links, (at, parameter))
+            if place is None:
+                return
             places.append((place, owned.group(column)))
         yield from places
         return

@@ -16,6 +16,7 @@ import psycopg
 from pgdrag.data_twin import clock
 from pgdrag.data_twin.load.calibration import Bench, Calibrated, Values, Work, wanted
 from pgdrag.data_twin.load.constants import OWNER, drawn_variables, home_query, homes
+from pgdrag.data_twin.load.dead_ends import without_dead_ends
 from pgdrag.data_twin.load.fresh import Fresh, fresh_options
 from pgdrag.data_twin.load.job import NOTHING, job, job_of, keeps_plans
 from pgdrag.data_twin.load.kinds import TransactionType
@@ -391,7 +392,8 @@ def _keep_job(
             "order": "random" if x.is_own else "in_turn",
         }
     for kind in mix.types:
-        kind_linked = with_owned(linked(kind, known, twin), owned, known)
+        kind_linked = without_dead_ends(connection, linked(kind, known, twin), known, sendable)
+        kind_linked = with_owned(kind_linked, owned, known)
         starts = _starts(connection, kind_linked, sendable)
         script = script_of(kind_linked, sendable, starts, kept)
         weight = max(round(kind.weight), 1) if script.text != NOTHING else 0

@@ -14,6 +14,7 @@ from pgdrag.data_twin.load.constants import OWNER, Home, drawn_variables
 from pgdrag.data_twin.load.fresh import Fresh
 from pgdrag.data_twin.load.job import NOTHING
 from pgdrag.data_twin.load.kinds import Link, Loop, Step, TransactionType
+from pgdrag.data_twin.load.links import Place
 from pgdrag.data_twin.load.parameters import cast_type
 from pgdrag.data_twin.load.texts import change_of
 from pgdrag.literals import sql_tokens
@@ -21,7 +22,6 @@ from pgdrag.twins.transactions import QUANTILES
 
 WHOLE_NUMBERS = frozenset(["smallint", "integer", "bigint"])
 _SHARES = 1_000_000
-Place = tuple[int, int]  # a step, from 0, and the number of its parameter
 
 
 @dataclass(frozen=True)
