@@ -251,6 +251,55 @@ def test_what_a_transaction_is_about_leads_to_rows_that_are_there(shop: Cluster)
     assert changed >= measured.total.committed > 0
 
 
+ENTRIES = """
+CREATE TABLE entry (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at timestamp NOT NULL, what int NOT NULL);
+INSERT INTO entry (at, what) SELECT timestamp '2000-01-01' + i * interval '1 min', i % 10 FROM generate_series(1, 5000) AS i;
+ANALYZE entry;
+"""
+
+
+def test_a_new_row_has_a_time_of_the_latest_rows_where_times_grow_with_the_table(
+    shop: Cluster,
+) -> None:
+    added = of(1, "INSERT INTO entry (at, what) VALUES ($1, $2)", calls=200, rows=1)
+    with as_load(shop) as connection:
+        connection.execute(ENTRIES.encode())
+        assert quickly_prepared(connection, twin_of(added)) == ()
+        query = "SELECT min(p1::timestamp), count(DISTINCT p1), count(DISTINCT p2) FROM pgdrag_twin.pool_s1"
+        [(first, times, others)] = connection.execute(query.encode()).fetchall()
+        [(latest,)] = connection.execute("SELECT at FROM entry WHERE id = 4801").fetchall()
+    assert first >= latest
+    assert (times, others) == (200, 10)
+
+
+TASKS = """
+CREATE TABLE task (id int PRIMARY KEY, team int NOT NULL, state text NOT NULL);
+INSERT INTO task SELECT i, i % 5, CASE WHEN i % 20 = 0 THEN 'open' WHEN i % 20 = 1 THEN 'gone' ELSE 'done' END FROM generate_series(1, 5000) AS i;
+CREATE INDEX task_open ON task (team) WHERE state = 'open';
+ANALYZE task;
+"""
+
+
+@pytest.mark.parametrize("is_scanned", [True, False])
+def test_what_asks_for_a_value_and_writes_that_column_changes_it(
+    shop: Cluster, *, is_scanned: bool
+) -> None:
+    """And the value is that of a partial index, where that was scanned as often."""
+    text = "UPDATE task SET state = $1 WHERE id IN (SELECT id FROM task WHERE team = $2 AND state = $3 LIMIT $4)"
+    index = Relation("public", "task_open", "index", 2, 250.0, table="task", moved={"idx_scan": 1000 * is_scanned})  # fmt: skip
+    with as_load(shop) as connection:
+        connection.execute("DROP TABLE IF EXISTS task")
+        connection.execute(TASKS.encode())
+        quickly_prepared(connection, replace(twin_of(of(1, text, rows=3)), relations=(index,)))
+        rows = connection.execute("SELECT DISTINCT p3, p1 FROM pgdrag_twin.pool_s1").fetchall()
+    changed = {("open", "done"), ("gone", "done"), ("done", "gone"), ("done", "open")}
+    if is_scanned:
+        assert rows == [("open", "done")]
+    else:
+        assert len(rows) > 1
+        assert {*rows} <= changed
+
+
 VISITS = """
 CREATE TABLE visit (customer int NOT NULL, session int DEFAULT pg_backend_pid());
 INSERT INTO visit SELECT i, NULL FROM generate_series(1, 20) AS i;

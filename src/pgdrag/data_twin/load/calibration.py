@@ -20,7 +20,7 @@ import psycopg
 from pgdrag.data_twin.load.fresh import Fresh
 from pgdrag.data_twin.load.parameters import cast_type
 from pgdrag.data_twin.load.sampling import Sampled
-from pgdrag.data_twin.load.statements import NAME, Analysed, planned_as, prepared
+from pgdrag.data_twin.load.statements import NAME, Analysed, literal, planned_as, prepared
 from pgdrag.data_twin.load.texts import probe_of
 
 TRIES = 20  # of each stratum
@@ -402,11 +402,11 @@ class Bench:
         columns = []
         for number in one.parameters:
             if number in given:
-                columns.append(f"{_literal(given[number])}::text")
+                columns.append(f"{literal(given[number])}::text")
             elif number in drawn.levels:
                 columns.append(drawn.column(number, stratum.level, is_absent=stratum.mode == "absent"))  # fmt: skip
             else:
-                columns.append(f"{_literal(drawn.free.get(number))}::text")
+                columns.append(f"{literal(drawn.free.get(number))}::text")
         which = ""
         if stratum.mode == "joined":
             which = " WHERE is_joined"
@@ -440,7 +440,7 @@ def _form(plan: Mapping[str, Any]) -> str:
 
 def executing(one: Analysed, values: Values) -> str:
     """Return what executes a prepared statement with these values."""
-    arguments = ", ".join(_literal(x) for x in values[: len(one.types)])
+    arguments = ", ".join(literal(x) for x in values[: len(one.types)])
     return f"EXECUTE {NAME}{f'({arguments})' if arguments else ''}"
 
 
@@ -552,10 +552,3 @@ def best_shares(
 
 def _is_near(value: float, target: float) -> bool:
     return abs(value - target) <= _CLOSE * max(target, 0.05)
-
-
-def _literal(value: str | None) -> str:
-    if value is None:
-        return "NULL"
-    escaped = value.replace("'", "''")
-    return f" E'{escaped.replace(chr(92), chr(92) * 2)}'" if "\\" in escaped else f"'{escaped}'"

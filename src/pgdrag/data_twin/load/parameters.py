@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 
 from pgdrag.data_twin.load.conditions import Comparison, columns_of, parameters_of
-from pgdrag.data_twin.load.statements import Analysed
+from pgdrag.data_twin.load.statements import Analysed, Table, literal
 from pgdrag.data_twin.load.texts import SUM
 from pgdrag.twins.ddl import quoted
 
@@ -21,6 +21,7 @@ ROW = "pgdrag_row"
 TARGET = '"pgdrag_target"'  # a row of the changed table, where candidates are rows of another one
 NUMERIC = frozenset(["smallint", "integer", "bigint", "numeric", "real", "double precision"])
 _LONGEST_LIST = 1000
+_LEAST_LATEST = 100
 MOST_LEVELS = 9
 _SHARES = (
     0.0003,
@@ -313,6 +314,9 @@ class ParameterValues:
             value = free_value(self.one, number, self.now)
             return [f"'{value}'" if value is not None else "NULL"]
         own = f"{main if self._is_changed(main) else TARGET}.{quoted(column)}"
+        table = self.one.table
+        if x.is_inserted and table is not None and column in table.advancing:
+            return [self._latest(table, column, own, main)]
         others = apart(self.one).get(column) if x.is_inserted else None
         if others is not None and self._is_changed(main):
             partition = ", ".join(f"{main}.{quoted(other)}" for other in others) or "true"
@@ -320,7 +324,38 @@ class ParameterValues:
         ahead = x.row + (0 if x.is_inserted else 1)
         if not ahead or not self._is_changed(main):
             return [own]
-        return [f"coalesce(lead({own}, {ahead}) OVER (ORDER BY {main}.{ROW}), {own})"]
+        other = f"lead({own}, {ahead}) OVER (ORDER BY {main}.{ROW})"
+        if not x.is_inserted and table is not None and self._is_asked_for(table, column):
+            other = f"{self._another(table, column, own)}, {other}"
+        return [f"coalesce({other}, {own})"]
+
+    def _is_asked_for(self, table: Table, column: str) -> bool:
+        """Whether a condition says what a column of the changed table has before."""
+        return any(
+            self.one.roots[alias].name == table.name and name == column
+            for x in self.compared.values()
+            if x.operator == "="
+            for alias, name in columns_of(x.columns)
+        )
+
+    @staticmethod
+    def _another(table: Table, column: str, own: str) -> str:
+        """Return the most frequent value that is not the row's own: what asks for a value and writes that column changes it."""
+        if table.types[column].endswith("[]"):
+            return "NULL"
+        names = (("schemaname", table.schema), ("tablename", table.name), ("attname", column))
+        where = " AND ".join(f"{x} = {literal(y)}" for x, y in names)
+        values = f"unnest(most_common_vals::text::{cast_type(table.types[column])}[]) WITH ORDINALITY AS c (v, at)"
+        common = (
+            f"ARRAY(SELECT v FROM pg_catalog.pg_stats, {values} WHERE {where} ORDER BY at LIMIT 2)"
+        )
+        return f"CASE WHEN ({common})[1] = {own} THEN ({common})[2] ELSE ({common})[1] END"
+
+    def _latest(self, table: Table, column: str, own: str, main: str) -> str:
+        """Return one of the latest times in a column, of as many as the original's calls inserted; else the row's own."""
+        name, most = quoted(column), min(max(self.one.wanted.rows, _LEAST_LATEST), BASE_ROWS)
+        latest = f"SELECT {name} FROM {quoted(table.schema, table.name)} ORDER BY {name} DESC NULLS LAST LIMIT {most}"
+        return f"coalesce((ARRAY({latest}))[1 + {main}.{ROW} % {most}], {own})"
 
     def _column(self, number: int) -> str | None:
         """Return the column of the changed table that a parameter is written to."""

@@ -7,9 +7,11 @@ values at each level (see `parameters.py`); which of them are used is `calibrati
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pgdrag.data_twin.load.conditions import columns_of
 from pgdrag.data_twin.load.parameters import (
     BASE_ROWS,
     NUMERIC,
@@ -26,6 +28,7 @@ from pgdrag.twins.ddl import quoted
 
 CANDIDATES = 100_000
 BANDS = 8  # of keys, by how many rows have them
+_WORDS = re.compile(r"\w+")
 _MAGNITUDES = ("0", "1", "10", "100", "1000", "10000", "100000", "1000000", "10000000")
 
 
@@ -180,7 +183,15 @@ class _Maker(ParameterValues):
             share = 100 * most / root.rows
             sample = f" TABLESAMPLE BERNOULLI ({share:.6f}) REPEATABLE ({self.seed % 1_000_000})"
         lot = f"pg_catalog.hashtextextended(pgdrag_base.tableoid || ' ' || pgdrag_base.ctid, {self.seed % 2**31})"
-        return f"(SELECT *, pg_catalog.row_number() OVER (ORDER BY {lot}) AS {ROW} FROM {table} AS pgdrag_base{sample}) AS {main}"
+        predicate = self._predicate(main, root)
+        where = f" WHERE {predicate}" if predicate else ""
+        return f"(SELECT *, pg_catalog.row_number() OVER (ORDER BY {lot}) AS {ROW} FROM {table} AS pgdrag_base{sample}{where}) AS {main}"
+
+    def _predicate(self, main: str, root: Root) -> str:
+        """Return the condition of a partial index on a column that a parameter is equal to: the original's calls scanned it, with rows of it."""
+        columns = {c for n in self._equalities(main) for _, c in columns_of(self.compared[n].columns)}  # fmt: skip
+        some = (x for x in root.predicates if columns & {*_WORDS.findall(x)})
+        return "" if self.is_plain else next(some, "")
 
     def _has_ranges(self) -> bool:
         return any(x.operator in RANGES for x in self.compared.values())

@@ -17,6 +17,8 @@ from pgdrag.twins.mending import GENERIC_SINCE, explaining, typed_texts
 from pgdrag.twins.model import Statement, Twin
 
 NAME = "pgdrag_statement"
+_IN_ORDER = 0.9  # correlation of a time and the order of a table's rows, from which on new rows have new times
+_SCANS = 0.5  # of an index for each call of a statement that reads it
 # No function or operator takes parameters without a type, or several do.
 _UNTYPED = frozenset(["42883", "42725", "42P18", "42804"])
 
@@ -39,7 +41,9 @@ SELECT n.nspname::text, c.relname::text,
               ORDER BY i.indisprimary DESC, i.indexrelid),
        ARRAY(SELECT pg_catalog.array_to_string(ARRAY(
                SELECT attname FROM pg_catalog.pg_attribute AS a WHERE a.attrelid = c.oid AND a.attnum = ANY (f.conkey)), E'\\n')
-               FROM pg_catalog.pg_constraint AS f WHERE f.conrelid = c.oid AND f.contype = 'f' ORDER BY f.oid)
+               FROM pg_catalog.pg_constraint AS f WHERE f.conrelid = c.oid AND f.contype = 'f' ORDER BY f.oid),
+       ARRAY(SELECT attname::text FROM pg_catalog.pg_stats
+              WHERE schemaname = n.nspname AND tablename = c.relname AND correlation > %s)
   FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
  WHERE c.oid = pg_catalog.to_regclass(%s)
 """
@@ -56,7 +60,10 @@ SELECT n.nspname::text, c.relname::text, greatest(pg_catalog.sum(s.reltuples), 0
                SELECT attname FROM pg_catalog.unnest(i.indkey::int2[]) WITH ORDINALITY AS k (num, at)
                  LEFT JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = k.num
                 WHERE k.at <= i.indnkeyatts ORDER BY k.at), E'\n', '')
-               FROM pg_catalog.pg_index AS i WHERE i.indrelid = c.oid AND i.indisunique AND i.indpred IS NULL)
+               FROM pg_catalog.pg_index AS i WHERE i.indrelid = c.oid AND i.indisunique AND i.indpred IS NULL),
+       ARRAY(SELECT pg_catalog.pg_get_expr(i.indpred, i.indrelid)
+               FROM pg_catalog.pg_index AS i JOIN pg_catalog.pg_class AS x ON x.oid = i.indexrelid
+              WHERE i.indrelid = c.oid AND i.indpred IS NOT NULL AND x.relname = ANY (%s) ORDER BY x.oid)
   FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
   LEFT JOIN pg_catalog.pg_partition_tree(c.oid) AS p ON true
   LEFT JOIN pg_catalog.pg_class AS s ON s.oid = coalesce(p.relid, c.oid) AND s.relkind IN ('r', 'm')
@@ -73,6 +80,7 @@ class Table:
         types: of its columns.
         unique: the columns of each unique key, the primary key first.
         foreign: the columns of each foreign key.
+        advancing: columns of times that grow with each row that is inserted.
     """
 
     schema: str
@@ -81,6 +89,7 @@ class Table:
     types: Mapping[str, str]
     unique: tuple[tuple[str, ...], ...]
     foreign: tuple[tuple[str, ...], ...] = ()
+    advancing: frozenset[str] = frozenset()
 
     @property
     def referring(self) -> frozenset[str]:
@@ -90,12 +99,17 @@ class Table:
 
 @dataclass(frozen=True)
 class Root:
-    """Where rows of a plan's table come from: the partitioned table, where it is a partition."""
+    """Where rows of a plan's table come from: the partitioned table, where it is a partition.
+
+    Attributes:
+        predicates: of its partial indexes that were scanned in the original as often as the statement may have done it.
+    """
 
     schema: str
     name: str
     rows: float
     unique: tuple[tuple[str, ...], ...] = ()
+    predicates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -172,7 +186,8 @@ def analysed(
     change = change_of(text)
     found = conditions(plan)
     table = _table(connection, quoted(*change.table)) if change.table else None
-    roots = {alias: root for alias, of in found.tables.items() if (root := _root(connection, *of))}
+    scanned = [x.name for x in twin.relations if x.table and x.moved.get("idx_scan", 0) >= _SCANS * statement.calls]  # fmt: skip
+    roots = {alias: root for alias, of in found.tables.items() if (root := _root(connection, *of, scanned))}  # fmt: skip
     return Analysed(
         statement.number, text, types, change, table, found, roots, limits(text), statement, results
     )
@@ -262,20 +277,32 @@ def _plan(connection: psycopg.Connection[Any], text: str, parameters: int) -> Ma
 
 
 def _table(connection: psycopg.Connection[Any], name: str) -> Table | None:
-    row = connection.execute(_TABLE, (name,)).fetchone()
+    row = connection.execute(_TABLE, (_IN_ORDER, name)).fetchone()
     if row is None:
         return None
-    schema, relation, columns, types, unique, foreign = row
+    schema, relation, columns, types, unique, foreign, in_order = row
+    type_of = dict(zip(columns, types, strict=True))
     return Table(
-        schema, relation, tuple(columns), dict(zip(columns, types, strict=True)),
+        schema, relation, tuple(columns), type_of,
         tuple(tuple(x.split("\n")) for x in unique if x), tuple(tuple(x.split("\n")) for x in foreign),
+        frozenset(x for x in in_order if type_of[x].startswith(("date", "timestamp"))),
     )  # fmt: skip
 
 
-def _root(connection: psycopg.Connection[Any], schema: str, name: str) -> Root | None:
+def _root(
+    connection: psycopg.Connection[Any], schema: str, name: str, scanned: Sequence[str]
+) -> Root | None:
     qualified = quoted(schema, name)
-    row = connection.execute(_ROOT, (qualified, qualified)).fetchone()
+    row = connection.execute(_ROOT, ([*scanned], qualified, qualified)).fetchone()
     if row is None:
         return None
-    schema, name, rows, keys = row
-    return Root(schema, name, rows, tuple(tuple(x.split("\n")) for x in keys))
+    schema, name, rows, keys, predicates = row
+    return Root(schema, name, rows, tuple(tuple(x.split("\n")) for x in keys), tuple(predicates))
+
+
+def literal(value: str | None) -> str:
+    """Return a value as a constant of SQL."""
+    if value is None:
+        return "NULL"
+    escaped = value.replace("'", "''")
+    return f" E'{escaped.replace(chr(92), chr(92) * 2)}'" if "\\" in escaped else f"'{escaped}'"
