@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.data_twin.load.calibration import Work, balanced, best_shares, work_of
 from pgdrag.data_twin.load.conditions import Conditions, conditions
 from pgdrag.data_twin.load.constants import Home, homes, session_constants
 from pgdrag.data_twin.load.fresh import Fresh
@@ -26,6 +25,7 @@ from pgdrag.data_twin.load.scripts import (
 )
 from pgdrag.data_twin.load.statements import Analysed, Result, Root, Table
 from pgdrag.data_twin.load.texts import change_of, limits, refusal, sendable
+from pgdrag.data_twin.load.work import Work, balanced, best_shares, work_of
 from pgdrag.twins.fidelity import statement_key
 from pgdrag.twins.mending import typed_texts
 from pgdrag.twins.model import Activity, Constraint, Relation, Schema, Statement, Twin

@@ -22,40 +22,36 @@ from pgdrag.data_twin.load.parameters import cast_type
 from pgdrag.data_twin.load.sampling import Sampled
 from pgdrag.data_twin.load.statements import NAME, Analysed, literal, planned_as, prepared
 from pgdrag.data_twin.load.texts import probe_of
+from pgdrag.data_twin.load.work import (
+    SOME,
+    Values,
+    Work,
+    average,
+    balanced,
+    best_shares,
+    is_near,
+    mean,
+    own_wal,
+    squared_error,
+    wanted,
+    work_of,
+)
 
 TRIES = 20  # of each stratum
 CHANGES = 3  # that are made and rolled back, to see that nothing refuses them
 _TRY_S = 4.0  # one execution
 _STRATUM_S = 0.3  # and then no more tries, if there were some
-_SOME = 6
-_CLOSE = 0.05
 _ENTRIES_S = 20.0
-# What a share of the rows, or of the blocks, costs that is missing or too much.
-_ROWS_WEIGHT, _BLOCKS_WEIGHT = 100.0, 4.0
 _CERTAIN = 0.03  # standard error of what executions take on average, as a share of what they should
 _MOST_TRIES = 3000  # of a stratum
 _SIZES = (1, 10, 100, 1000, 10_000)
 _SIZE_ROUNDS = 3
-_PAGE_BYTES = 8192
 _CUSTOM_PLANS = 5  # after which the server decides whether it keeps one
 _COMPARED = 4  # strata of which plans are compared
 # A program seldom asks for what is not there: sooner for keys that have fewer rows.
 _COSTS = {"row": 0.0, "joined": 0.005, "absent": 2.0}
 # Few keys that are changed wait for each other's rows more than the original's did, and few that are read are cached.
 _BAND_COST, _CHANGED_BAND_COST = 0.2, 1.0
-
-Values = Sequence[str | None]
-
-
-@dataclass(frozen=True)
-class Work:
-    """What an execution took, or executions on average."""
-
-    rows: float
-    blocks: float
-    temp: float = 0.0
-    wal_bytes: float = 0.0
-    wal_images: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -159,7 +155,7 @@ class Bench:
             for kind in kinds:
                 errors = {
                     x: share**2
-                    * _squared_error([getattr(work, kind) for _, work in self._executed[x]])
+                    * squared_error([getattr(work, kind) for _, work in self._executed[x]])
                     for x, share in shares.items()
                 }
                 if math.sqrt(sum(errors.values())) > _CERTAIN * max(getattr(target, kind), 0.5):
@@ -173,7 +169,7 @@ class Bench:
 
     def _sizes(self, stratum: Stratum) -> tuple[tuple[int, str], ...]:
         """Return sizes of what is written with which calls write as much WAL as the original's: `repeat($1, $2)`."""
-        sizes, target = self._drawn.sizes, _own_wal(self._target())
+        sizes, target = self._drawn.sizes, own_wal(self._target())
         if not sizes or not target:
             return ()
 
@@ -182,7 +178,7 @@ class Bench:
             few = self.values(tried, CHANGES)
             with self._ready(few, self._one.text):
                 works = [work for values in few if (work := self._execute(values)) is not None]
-            return _own_wal(average(works)) if works else None
+            return own_wal(average(works)) if works else None
 
         known: dict[int, float] = {}
         for size in _SIZES:
@@ -268,7 +264,7 @@ class Bench:
         if not known:
             return False
         work, target = mean(self._shares(known), known), self._target()
-        return _is_near(work.rows, target.rows) and (not self._weighs_blocks or _is_near(work.blocks, target.blocks))  # fmt: skip
+        return is_near(work.rows, target.rows) and (not self._weighs_blocks or is_near(work.blocks, target.blocks))  # fmt: skip
 
     @property
     def _weighs_blocks(self) -> bool:
@@ -299,7 +295,7 @@ class Bench:
                 if work is not None:
                     executed.append((values, work))
                 took_s = time.monotonic() - start
-                if took_s > _TRY_S or (took_s > _STRATUM_S and len(executed) >= _SOME):
+                if took_s > _TRY_S or (took_s > _STRATUM_S and len(executed) >= SOME):
                     break
         return self._average(stratum)
 
@@ -442,113 +438,3 @@ def executing(one: Analysed, values: Values) -> str:
     """Return what executes a prepared statement with these values."""
     arguments = ", ".join(literal(x) for x in values[: len(one.types)])
     return f"EXECUTE {NAME}{f'({arguments})' if arguments else ''}"
-
-
-def wanted(one: Analysed) -> Work:
-    """Return what a call of the original took, on average."""
-    x = one.wanted
-    calls = max(x.calls, 1)
-    return Work(
-        x.rows / calls, (x.shared_hit + x.shared_read) / calls, (x.temp_read + x.temp_written) / calls,
-        x.wal_bytes / calls, x.wal_full_pages / calls,
-    )  # fmt: skip
-
-
-def work_of(plan: Mapping[str, Any]) -> Work:
-    """Return what EXPLAIN (ANALYZE, BUFFERS, WAL) says of a plan: rows returned or changed, blocks, WAL."""
-    rows = float(plan["Actual Rows"])
-    if plan["Node Type"] == "ModifyTable" and not rows:
-        feeding = [x for x in plan.get("Plans", ()) if x.get("Parent Relationship") in ("Outer", "Member")]  # fmt: skip
-        rows = sum(float(x["Actual Rows"]) * float(x.get("Actual Loops", 1)) for x in feeding)
-        rows -= float(plan.get("Conflicting Tuples", 0)) if plan.get("Conflict Resolution") == "NOTHING" else 0  # fmt: skip
-    return Work(
-        rows, float(plan.get("Shared Hit Blocks", 0) + plan.get("Shared Read Blocks", 0)),
-        float(plan.get("Temp Read Blocks", 0) + plan.get("Temp Written Blocks", 0)),
-        float(plan.get("WAL Bytes", 0)), float(plan.get("WAL FPI", 0)),
-    )  # fmt: skip
-
-
-def balanced(executed: Sequence[tuple[Values, Work]], target: Work) -> list[tuple[Values, Work]]:
-    """Return executions in an order in which any number of the first ones do on average what they should.
-
-    For a statement of few calls, each of which may take much more than another: values by lot would miss by chance. What would
-    spoil the average is left out.
-    """
-    left, found, rows, blocks = list(executed), list[tuple[Values, Work]](), 0.0, 0.0
-
-    def error(work: Work) -> float:
-        count = len(found) + 1
-        of_rows = abs((rows + work.rows) / count - target.rows) / max(target.rows, 0.5)
-        return of_rows + abs((blocks + work.blocks) / count - target.blocks) / max(target.blocks, 1.0)  # fmt: skip
-
-    while left:
-        at = min(range(len(left)), key=lambda x: error(left[x][1]))
-        work = left[at][1]
-        if len(found) >= _SOME and error(work) > _CLOSE:
-            break
-        rows, blocks = rows + work.rows, blocks + work.blocks
-        found.append(left.pop(at))
-    return found
-
-
-def _own_wal(work: Work) -> float:
-    """Return bytes of WAL without pages that are logged whole since a checkpoint."""
-    return max(work.wal_bytes - _PAGE_BYTES * work.wal_images, 0.0)
-
-
-def _squared_error(values: Sequence[float]) -> float:
-    """Return the square of the standard error of their mean; of a few, one that differs is assumed."""
-    count = len(values)
-    mean_ = math.fsum(values) / count
-    return (math.fsum((x - mean_) ** 2 for x in values) + mean_**2 / count) / count**2
-
-
-def average(works: Sequence[Work]) -> Work:
-    """Return the mean of executions; there is at least one."""
-    return Work(*(math.fsum(getattr(x, name) for x in works) / len(works) for name in vars(works[0])))  # fmt: skip
-
-
-def mean(shares: Mapping[Stratum, float], known: Mapping[Stratum, Work]) -> Work:
-    """Return what executions take whose values have these shares."""
-    zero = Work(0.0, 0.0)
-    total = math.fsum(shares.values())
-    return replace(zero, **{
-        name: math.fsum(share / total * getattr(known[x], name) for x, share in shares.items())
-        for name in vars(zero)
-    })  # fmt: skip
-
-
-def best_shares(
-    works: Sequence[Work], target: Work, *, weighs_blocks: bool, costs: Sequence[float]
-) -> list[float]:
-    """Return shares, whose sum is 1, that come as near to the target as any do.
-
-    Rows count more than blocks; of shares that are as near, those whose executions are each like the target, and not
-    only on average, with the lower costs.
-    """
-    from scipy.optimize import linprog
-
-    count = len(works)
-    kinds = [(_ROWS_WEIGHT, "rows", 0.05)] + (
-        [(_BLOCKS_WEIGHT, "blocks", 4.0)] if weighs_blocks else []
-    )
-    own = [
-        cost + 0.2 * sum(abs(math.log((getattr(x, k) + 1) / (getattr(target, k) + 1))) for _, k, _ in kinds)
-        for x, cost in zip(works, costs, strict=True)
-    ]  # fmt: skip
-    # For each kind two more variables: how much more, and how much less it is than the target, as a share of that.
-    objective = own + [weight for weight, _, _ in kinds for _ in range(2)]
-    equal, sums = [[1.0] * count + [0.0] * (2 * len(kinds))], [1.0]
-    for at, (_, kind, least) in enumerate(kinds):
-        goal = max(getattr(target, kind), least)
-        slack = [0.0] * (2 * len(kinds))
-        slack[2 * at], slack[2 * at + 1] = -1.0, 1.0
-        equal.append([getattr(x, kind) / goal for x in works] + slack)
-        sums.append(getattr(target, kind) / goal)
-    solved = linprog(objective, A_eq=equal, b_eq=sums, bounds=(0, None), method="highs")
-    assert solved.success, "any shares are a solution, more or less near"
-    return [max(float(x), 0.0) for x in solved.x[:count]]
-
-
-def _is_near(value: float, target: float) -> bool:
-    return abs(value - target) <= _CLOSE * max(target, 0.05)

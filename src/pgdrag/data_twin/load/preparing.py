@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 import psycopg
 
 from pgdrag.data_twin import clock
-from pgdrag.data_twin.load.calibration import Bench, Calibrated, Values, Work, wanted
+from pgdrag.data_twin.load.calibration import Bench, Calibrated
 from pgdrag.data_twin.load.constants import OWNER, drawn_variables, home_query, homes
 from pgdrag.data_twin.load.dead_ends import without_dead_ends
 from pgdrag.data_twin.load.fresh import Fresh, fresh_options
@@ -33,6 +33,7 @@ from pgdrag.data_twin.load.sampling import Sampled, sampled
 from pgdrag.data_twin.load.scripts import WHOLE_NUMBERS, Sendable, counters_of, script_of
 from pgdrag.data_twin.load.statements import Analysed, analysed, planning_settings
 from pgdrag.data_twin.load.texts import change_of
+from pgdrag.data_twin.load.work import Values, Work, wanted
 from pgdrag.data_twin.making import keep_notes
 from pgdrag.errors import DriverError
 from pgdrag.twins.ddl import quoted

@@ -1,0 +1,144 @@
+"""What does an execution of a statement take, and how do several together take as much as the original's calls did?
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from pgdrag.data_twin.load.statements import Analysed
+
+SOME = 6  # executions that are enough to tell a mean, where each takes long
+_CLOSE = 0.05  # of what was wanted
+# What a share of the rows, or of the blocks, costs that is missing or too much.
+_ROWS_WEIGHT, _BLOCKS_WEIGHT = 100.0, 4.0
+_PAGE_BYTES = 8192
+
+Values = Sequence[str | None]
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What an execution took, or executions on average."""
+
+    rows: float
+    blocks: float
+    temp: float = 0.0
+    wal_bytes: float = 0.0
+    wal_images: float = 0.0
+
+
+def wanted(one: Analysed) -> Work:
+    """Return what a call of the original took, on average."""
+    x = one.wanted
+    calls = max(x.calls, 1)
+    return Work(
+        x.rows / calls, (x.shared_hit + x.shared_read) / calls, (x.temp_read + x.temp_written) / calls,
+        x.wal_bytes / calls, x.wal_full_pages / calls,
+    )  # fmt: skip
+
+
+def work_of(plan: Mapping[str, Any]) -> Work:
+    """Return what EXPLAIN (ANALYZE, BUFFERS, WAL) says of a plan: rows returned or changed, blocks, WAL."""
+    rows = float(plan["Actual Rows"])
+    if plan["Node Type"] == "ModifyTable" and not rows:
+        feeding = [x for x in plan.get("Plans", ()) if x.get("Parent Relationship") in ("Outer", "Member")]  # fmt: skip
+        rows = sum(float(x["Actual Rows"]) * float(x.get("Actual Loops", 1)) for x in feeding)
+        rows -= float(plan.get("Conflicting Tuples", 0)) if plan.get("Conflict Resolution") == "NOTHING" else 0  # fmt: skip
+    return Work(
+        rows, float(plan.get("Shared Hit Blocks", 0) + plan.get("Shared Read Blocks", 0)),
+        float(plan.get("Temp Read Blocks", 0) + plan.get("Temp Written Blocks", 0)),
+        float(plan.get("WAL Bytes", 0)), float(plan.get("WAL FPI", 0)),
+    )  # fmt: skip
+
+
+def balanced(executed: Sequence[tuple[Values, Work]], target: Work) -> list[tuple[Values, Work]]:
+    """Return executions in an order in which any number of the first ones do on average what they should.
+
+    For a statement of few calls, each of which may take much more than another: values by lot would miss by chance. What would
+    spoil the average is left out.
+    """
+    left, found, rows, blocks = list(executed), list[tuple[Values, Work]](), 0.0, 0.0
+
+    def error(work: Work) -> float:
+        count = len(found) + 1
+        of_rows = abs((rows + work.rows) / count - target.rows) / max(target.rows, 0.5)
+        return of_rows + abs((blocks + work.blocks) / count - target.blocks) / max(target.blocks, 1.0)  # fmt: skip
+
+    while left:
+        at = min(range(len(left)), key=lambda x: error(left[x][1]))
+        work = left[at][1]
+        if len(found) >= SOME and error(work) > _CLOSE:
+            break
+        rows, blocks = rows + work.rows, blocks + work.blocks
+        found.append(left.pop(at))
+    return found
+
+
+def own_wal(work: Work) -> float:
+    """Return bytes of WAL without pages that are logged whole since a checkpoint."""
+    return max(work.wal_bytes - _PAGE_BYTES * work.wal_images, 0.0)
+
+
+def squared_error(values: Sequence[float]) -> float:
+    """Return the square of the standard error of their mean; of a few, one that differs is assumed."""
+    count = len(values)
+    mean_ = math.fsum(values) / count
+    return (math.fsum((x - mean_) ** 2 for x in values) + mean_**2 / count) / count**2
+
+
+def average(works: Sequence[Work]) -> Work:
+    """Return the mean of executions; there is at least one."""
+    return Work(*(math.fsum(getattr(x, name) for x in works) / len(works) for name in vars(works[0])))  # fmt: skip
+
+
+def mean(shares: Mapping[_Key, float], known: Mapping[_Key, Work]) -> Work:
+    """Return what executions take whose values have these shares."""
+    zero = Work(0.0, 0.0)
+    total = math.fsum(shares.values())
+    return replace(zero, **{
+        name: math.fsum(share / total * getattr(known[x], name) for x, share in shares.items())
+        for name in vars(zero)
+    })  # fmt: skip
+
+
+def best_shares(
+    works: Sequence[Work], target: Work, *, weighs_blocks: bool, costs: Sequence[float]
+) -> list[float]:
+    """Return shares, whose sum is 1, that come as near to the target as any do.
+
+    Rows count more than blocks; of shares that are as near, those whose executions are each like the target, and not
+    only on average, with the lower costs.
+    """
+    from scipy.optimize import linprog
+
+    count = len(works)
+    kinds = [(_ROWS_WEIGHT, "rows", 0.05)] + (
+        [(_BLOCKS_WEIGHT, "blocks", 4.0)] if weighs_blocks else []
+    )
+    own = [
+        cost + 0.2 * sum(abs(math.log((getattr(x, k) + 1) / (getattr(target, k) + 1))) for _, k, _ in kinds)
+        for x, cost in zip(works, costs, strict=True)
+    ]  # fmt: skip
+    # For each kind two more variables: how much more, and how much less it is than the target, as a share of that.
+    objective = own + [weight for weight, _, _ in kinds for _ in range(2)]
+    equal, sums = [[1.0] * count + [0.0] * (2 * len(kinds))], [1.0]
+    for at, (_, kind, least) in enumerate(kinds):
+        goal = max(getattr(target, kind), least)
+        slack = [0.0] * (2 * len(kinds))
+        slack[2 * at], slack[2 * at + 1] = -1.0, 1.0
+        equal.append([getattr(x, kind) / goal for x in works] + slack)
+        sums.append(getattr(target, kind) / goal)
+    solved = linprog(objective, A_eq=equal, b_eq=sums, bounds=(0, None), method="highs")
+    assert solved.success, "any shares are a solution, more or less near"
+    return [max(float(x), 0.0) for x in solved.x[:count]]
+
+
+def is_near(value: float, target: float) -> bool:
+    """Return whether a mean is as near to what was wanted as is asked for."""
+    return abs(value - target) <= _CLOSE * max(target, 0.05)
