@@ -12,12 +12,14 @@ from pgdrag.data_twin.load.links import columns_by_parameter, foreign_keys, key_
 from pgdrag.data_twin.load.statements import Analysed
 from pgdrag.twins.model import Twin
 
-_LEAST_S = 50e-6  # of waiting for each change, by lot: less tells nothing
-_LEAST_CALLS = 1000
-_LESS_BY = 3.0  # times as long would sessions wait that take rows by lot
-_MORE_THAN_PARENT = (
-    1.2  # times as often is a table changed, so that its parent's lock does not serialize it
-)
+# What a change takes by itself, some tens of microseconds, is in its time as well: a shorter wait could not be told from that.
+_LEAST_S = 50e-6
+_LEAST_CALLS = 1000  # of which the mean time is known to some per cent, whatever a single wait was
+# Rows in use are taken for equally often used, and sessions for always at work: that may be wrong by a factor of two, not of three.
+_LESS_BY = 3.0
+# A table is changed as often as its parent where each transaction changes both: then it waits for the parent's row and never for
+# its own. The margin is above what a window cuts off and rolls back.
+_MORE_THAN_PARENT = 1.2
 _LOCKING = re.compile(r"\bfor\s+(?:no\s+key\s+)?update\b", re.IGNORECASE)
 
 
