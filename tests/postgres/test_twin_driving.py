@@ -182,17 +182,45 @@ ANALYZE event;
 
 def test_while_the_load_runs_it_is_the_time_of_the_capture(shop: Cluster) -> None:
     """What happened in the last half hour is found, and a row of now has its partition."""
-    recent = of(1, "SELECT * FROM event WHERE at >= now() - $1 AND what >= $2", rows=30, blocks=4)
+    recent = of(1, "SELECT * FROM event WHERE at >= now() - $1", rows=30, blocks=4)
     added = of(2, "INSERT INTO event (at, what) VALUES (CURRENT_TIMESTAMP, $1)", calls=10, rows=1)
     twin = replace(twin_of(recent, added), now="2000-01-01 10:00:00+00")
     with as_load(shop) as connection:
         connection.execute(EVENTS.encode())
-        assert quickly_prepared(connection, twin) == ()
+        assert not [
+            x for x in quickly_prepared(connection, twin) if "rows a call" in x or "fails" in x
+        ]
         assert [x for x in driven(shop, twin).errors if x[1] != "57014"] == []
         query = "SELECT count(*), min(at) >= '2000-01-01 10:00:00+00', max(at) < '2000-01-01 10:10:00+00' FROM event WHERE at > '2000-01-01 10:00:00+00'"
         [(count, *is_between)] = connection.execute(query.encode()).fetchall()
     assert count > 0
     assert is_between == [True, True]
+
+
+ALARMS = """
+CREATE TABLE alarm (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at timestamptz NOT NULL, level int NOT NULL);
+INSERT INTO alarm (at, level) SELECT timestamptz '2000-01-01 10:00:00+00' - i * interval '1 min', i % 4 FROM generate_series(1, 600) AS i;
+ANALYZE alarm;
+"""
+
+
+@pytest.mark.parametrize("calls", [20, 4000])
+def test_queries_for_the_latest_rows_are_tried_with_what_was_inserted_halfway_through_the_window(
+    shop: Cluster, calls: int
+) -> None:
+    """Of 2,030 rows that a call found, 2,000 are of the window: it asked for the last half hour, not for everything."""
+    rows = 30 + calls // 2
+    recent = of(1, "SELECT * FROM alarm WHERE at >= now() - $1", rows=rows, blocks=4 + calls / 370)
+    added = of(2, "INSERT INTO alarm (at, level) VALUES (now(), $1)", calls=calls, rows=1)
+    twin = replace(twin_of(recent, added), now="2000-01-01 10:00:00+00")
+    with as_load(shop) as connection:
+        connection.execute(b"DROP TABLE IF EXISTS alarm")
+        connection.execute(ALARMS.encode())
+        quickly_prepared(connection, twin)
+        [(minutes,)] = connection.execute("SELECT avg(extract(epoch FROM p1::interval)) / 60 FROM pgdrag_twin.pool_s1").fetchall()  # fmt: skip
+        [(left,)] = connection.execute("SELECT count(*) FROM alarm").fetchall()
+    assert float(minutes) == pytest.approx(30, rel=0.2)
+    assert left == 600
 
 
 SALES = """

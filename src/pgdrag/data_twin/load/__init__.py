@@ -6,9 +6,10 @@ of values that make it do as much as in the original, and the driver's job. Modu
 - `mix`: the transactions, how often, in which order
 - `conditions`, `texts`, `statements`: what a statement does with each of its parameters
 - `parameters`, `sampling`, `fresh`: values from rows, rows that belong together, and values that no row has yet
-- `calibration`: which of them make a statement do as much as the original's
+- `calibration`, `work`: which of them make a statement do as much as the original's
+- `growth`: what the load itself has inserted halfway through the window
 - `constants`, `owned`: values that a session keeps, and rows that nobody else changes
-- `links`, `scripts`: a transaction as a script of the driver's
+- `links`, `dead_ends`, `scripts`: a transaction as a script of the driver's
 
 While the load runs it is the time of the capture: see `clock.py` beside this package.
 """

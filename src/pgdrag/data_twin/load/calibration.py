@@ -20,7 +20,7 @@ import psycopg
 from pgdrag.data_twin.load.fresh import Fresh
 from pgdrag.data_twin.load.parameters import cast_type
 from pgdrag.data_twin.load.sampling import Sampled
-from pgdrag.data_twin.load.statements import NAME, Analysed, literal, planned_as, prepared
+from pgdrag.data_twin.load.statements import Analysed, executing, literal, planned_as, prepared
 from pgdrag.data_twin.load.texts import probe_of
 from pgdrag.data_twin.load.work import (
     SOME,
@@ -432,9 +432,3 @@ def _form(plan: Mapping[str, Any]) -> str:
     """Return what a plan is made of: kinds of nodes with their tables and indexes."""
     own = [str(plan.get(x, "")) for x in ("Node Type", "Join Type", "Relation Name", "Index Name")]
     return f"{'|'.join(own)}({','.join(map(_form, plan.get('Plans', ())))})"
-
-
-def executing(one: Analysed, values: Values) -> str:
-    """Return what executes a prepared statement with these values."""
-    arguments = ", ".join(literal(x) for x in values[: len(one.types)])
-    return f"EXECUTE {NAME}{f'({arguments})' if arguments else ''}"

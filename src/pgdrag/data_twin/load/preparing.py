@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -18,6 +19,7 @@ from pgdrag.data_twin.load.calibration import Bench, Calibrated
 from pgdrag.data_twin.load.constants import OWNER, drawn_variables, home_query, homes
 from pgdrag.data_twin.load.dead_ends import without_dead_ends
 from pgdrag.data_twin.load.fresh import Fresh, fresh_options
+from pgdrag.data_twin.load.growth import MIDDLE, Growth, grown_tables, grows
 from pgdrag.data_twin.load.job import NOTHING, job, job_of, keeps_plans
 from pgdrag.data_twin.load.kinds import TransactionType
 from pgdrag.data_twin.load.links import (
@@ -53,7 +55,6 @@ _FEW_CALLS = 1000  # in the window: of so few the mean depends on which values c
 _CANDIDATES = "pgdrag_twin.candidate"
 _CLOSE = 0.1
 _UNLISTED = re.compile(r"\bfastupdate\s*=\s*'?(?:off|false|no|0)\b", re.IGNORECASE)
-_MEAN = 0.5  # of what a window adds to a list there is on average
 _MOST_ENTRIES = 5_000
 _EACH = "e"  # behind the names of pools whose values are for plans of their own
 _FAR = 1.0  # logarithm of a ratio from which on more is not worse
@@ -115,20 +116,21 @@ def prepare(
     other: dict[int, _Prepared] = {}
     total_s = max(sum(x.exec_s for x in mix.statements.values()), 1e-9)
     end_s = time.monotonic() + _ALL_S
-    ordered = _in_turn(mix, twin)
+    growth, growing = Growth(connection, twin), grown_tables(mix.statements.values(), twin)
+    ordered = _in_turn(mix, twin, growing)
     for done, (number, statement) in enumerate(ordered):
         step("statements", done, len(mix.statements))
         found = analysed(connection, statement, twin)
         if isinstance(found, str):
             notes.append(f"{_named(statement)} is not sent: {found}")
             continue
-        known[number] = found
+        found = known[number] = growth.beside(found)
         most = max(_ALL_ROWS // len(mix.statements), LEAST_ROWS)
         most_s = min(
             _LEAST_S + _SHARED_S * statement.exec_s / total_s, max(end_s - time.monotonic(), 0)
         )
-        entries = round(statement.calls * _MEAN) if _listed_table(statement.text, twin) else 0
-        make = partial(_prepared, connection, found, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s, settings=settings, entries=entries)  # fmt: skip
+        entries = round(statement.calls * MIDDLE) if _listed_table(statement.text, twin) else 0
+        make = partial(_prepared, connection, found, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s, settings=settings, entries=entries, growth=growth if grows(statement, growing) else None)  # fmt: skip
         ready[number] = make(keeps_plans=told is not False)
         if told is None and ready[number].plans_differ:
             other[number] = make(keeps_plans=False, suffix=_EACH)
@@ -145,6 +147,7 @@ def prepare(
         for n, x in ready.items()
     }  # fmt: skip
     _keep_job(connection, twin, mix, known, sendable, keeps_plans=kept)
+    growth.remove()
     for schema, name in {(x.table.schema, x.table.name) for x in known.values() if x.table}:
         # What was tried left dead rows behind. All pages, or its rows are estimated from those that changed.
         connection.execute(f"VACUUM (DISABLE_PAGE_SKIPPING) {quoted(schema, name)}".encode())
@@ -154,15 +157,16 @@ def prepare(
     return tuple(notes)
 
 
-def _in_turn(mix: Mix, twin: Twin) -> list[tuple[int, Statement]]:
+def _in_turn(mix: Mix, twin: Twin, growing: frozenset[str]) -> list[tuple[int, Statement]]:
     """Return the statements in the order in which they are tried: queries before changes, as what is rolled back leaves traces.
 
-    But first what leaves entries in the pending lists of GIN indexes: queries read those under load, too.
+    But first what inserts rows of the present moment, and entries of the pending lists of GIN indexes: queries read those under load, too.
     """
 
     def place(one: tuple[int, Statement]) -> int:
         text = one[1].text
-        return 0 if _listed_table(text, twin) else 1 if change_of(text).kind == "select" else 2
+        is_first = _listed_table(text, twin) or grows(one[1], growing)
+        return 0 if is_first else 1 if change_of(text).kind == "select" else 2
 
     return sorted(mix.statements.items(), key=place)
 
@@ -199,6 +203,7 @@ def _prepared(
     keeps_plans: bool,
     settings: Mapping[str, str],
     entries: int = 0,
+    growth: Growth | None = None,
     suffix: str = "",
 ) -> _Prepared:
     """Choose a statement's values, and make its pool.
@@ -207,6 +212,7 @@ def _prepared(
         keeps_plans: plans are those of a statement that a session has prepared.
         settings: of the original's planner.
         entries: executions whose entries are left in pending lists.
+        growth: gets the rows that it inserts.
         suffix: of the pool's name.
     """
     keys = fresh_options(connection, one)
@@ -242,6 +248,10 @@ def _prepared(
         if entries:
             limit = query.removesuffix(str(_CHECKS)) + str(min(entries, _MOST_ENTRIES))
             bench.leave_entries(connection.execute(limit.encode()).fetchall())
+        if growth is not None:
+            query = query.removesuffix(str(_CHECKS)) + str(growth.executions(one))
+            all_rows = itertools.cycle(connection.execute(query.encode()).fetchall())
+            growth.add(one, (bench.with_fresh(row) for row in all_rows))
     why = bench.problem if work is None else ""
     sendable = Sendable(one.text, one.types, pool, keys, is_in_turn)
     return _Prepared(sendable, work, problem or why, bench.plans_differ(calibrated))

@@ -306,3 +306,9 @@ def literal(value: str | None) -> str:
         return "NULL"
     escaped = value.replace("'", "''")
     return f" E'{escaped.replace(chr(92), chr(92) * 2)}'" if "\\" in escaped else f"'{escaped}'"
+
+
+def executing(one: Analysed, values: Sequence[str | None]) -> str:
+    """Return what executes a prepared statement with these values."""
+    arguments = ", ".join(literal(x) for x in values[: len(one.types)])
+    return f"EXECUTE {NAME}{f'({arguments})' if arguments else ''}"
