@@ -7,6 +7,7 @@ of values that make it do as much as in the original, and the driver's job. Modu
 - `conditions`, `texts`, `statements`: what a statement does with each of its parameters
 - `parameters`, `sampling`, `fresh`: values from rows, rows that belong together, and values that no row has yet
 - `calibration`, `work`: which of them make a statement do as much as the original's
+- `pools`: of which rows the driver takes a statement's values from; `preparing`: those of all statements, `kept_job`: and the job
 - `growth`: what the load itself has inserted halfway through the window
 - `constants`, `owned`: values that a session keeps, and rows that nobody else changes
 - `links`, `dead_ends`, `scripts`: a transaction as a script of the driver's
@@ -78,7 +79,7 @@ def driving_load(
     Raises:
         DriverError: it has not seen it, or the database cannot be reached.
     """
-    from pgdrag.data_twin.load.preparing import begin_load
+    from pgdrag.data_twin.load.kept_job import begin_load
 
     found = begin_load(target, twin.now)
     found["variables"] = {"fresh": "-1", "clients": str(load.connections)}

@@ -1,0 +1,182 @@
+"""Where does each of a statement's calls take its values from? From a table of the database, its pool, which is made here."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+import psycopg
+
+from pgdrag.data_twin.load.calibration import Bench, Calibrated
+from pgdrag.data_twin.load.fresh import Fresh, fresh_options
+from pgdrag.data_twin.load.growth import Growth
+from pgdrag.data_twin.load.parameters import free_value, is_once
+from pgdrag.data_twin.load.sampling import Sampled, sampled
+from pgdrag.data_twin.load.scripts import Sendable
+from pgdrag.data_twin.load.statements import Analysed
+from pgdrag.data_twin.load.work import Values, Work
+
+EACH = "e"  # behind the names of pools whose values are for plans of their own
+LEAST_ROWS, MOST_ROWS = 2_000, 100_000  # of a pool
+_ALL_BYTES = 200_000_000
+_CHECKS = 60
+_FEW_CALLS = 1000  # in the window: of so few the mean depends on which values come
+_CANDIDATES = "pgdrag_twin.candidate"
+_MOST_ENTRIES = 5_000
+
+_SIZE: LiteralString = """
+SELECT count(*), (SELECT coalesce(avg(pg_catalog.pg_column_size(s.*)), 0) FROM (SELECT * FROM pgdrag_twin.candidate LIMIT 1000) AS s)
+  FROM pgdrag_twin.candidate
+"""
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """A statement with its pool.
+
+    Attributes:
+        work: what an execution takes; None where none could be tried.
+        plans_differ: a plan that is kept is another one than those for some values.
+    """
+
+    sendable: Sendable
+    work: Work | None
+    problem: str
+    plans_differ: bool = False
+
+
+def pooled(
+    connection: psycopg.Connection[Any],
+    one: Analysed,
+    *,
+    seed: int,
+    now: str,
+    most: int,
+    most_s: float,
+    keeps_plans: bool,
+    settings: Mapping[str, str],
+    entries: int = 0,
+    growth: Growth | None = None,
+    suffix: str = "",
+) -> Pooled:
+    """Choose a statement's values, and make its pool.
+
+    Args:
+        keeps_plans: plans are those of a statement that a session has prepared.
+        settings: of the original's planner.
+        entries: executions whose entries are left in pending lists.
+        growth: gets the rows that it inserts.
+        suffix: of the pool's name.
+    """
+    keys = fresh_options(connection, one)
+    drawn = sampled(one, seed=seed, now=now)
+    problem = _make_candidates(connection, drawn)
+    if problem:
+        drawn = sampled(one, seed=seed, now=now, is_plain=True)
+        problem = _make_candidates(connection, drawn)
+    if problem:
+        free = {n: free_value(one, n, now) for n in one.parameters if n not in one.limits}
+        drawn = Sampled("", {}, free=free)
+        _make_candidates(connection, drawn)
+    bench = Bench(
+        connection, one, drawn, _first(keys), _CANDIDATES,
+        most_s=most_s, keeps_plans=keeps_plans, settings=settings,
+    )  # fmt: skip
+    calibrated = bench.calibrated()
+    pool, work = f"s{one.number}{suffix}" if one.types else "", calibrated.work
+    is_in_turn = is_once(one)
+    if pool:
+        rows: list[Values] = []
+        if one.change.kind == "select" and one.wanted.calls < _FEW_CALLS:
+            rows = bench.balanced(calibrated)
+        if rows:
+            _fill_with(connection, f"pgdrag_twin.pool_{pool}", one, rows)
+            is_in_turn = True
+        else:
+            _fill(connection, f"pgdrag_twin.pool_{pool}", one, bench, calibrated, most=most)
+        columns = ", ".join(f"p{n}" for n in one.parameters)
+        query = f"SELECT {columns} FROM pgdrag_twin.pool_{pool} ORDER BY n LIMIT {_CHECKS}"
+        rows = connection.execute(query.encode()).fetchall()
+        work = bench.checked([bench.with_fresh(row) for row in rows]) or work
+        if entries:
+            limit = query.removesuffix(str(_CHECKS)) + str(min(entries, _MOST_ENTRIES))
+            bench.leave_entries(connection.execute(limit.encode()).fetchall())
+        if growth is not None:
+            query = query.removesuffix(str(_CHECKS)) + str(growth.executions(one))
+            all_rows = itertools.cycle(connection.execute(query.encode()).fetchall())
+            growth.add(one, (bench.with_fresh(row) for row in all_rows))
+    why = bench.problem if work is None else ""
+    sendable = Sendable(one.text, one.types, pool, keys, is_in_turn)
+    return Pooled(sendable, work, problem or why, bench.plans_differ(calibrated))
+
+
+def _first(keys: Sequence[Sequence[Fresh]]) -> list[Fresh]:
+    """Return what is fresh where nothing of an earlier statement is."""
+    chosen: dict[int, Fresh] = {}
+    for options in keys:
+        usable = [x for x in options if not x.refers]
+        if usable and not {x.parameter for x in options} & chosen.keys():
+            chosen[usable[0].parameter] = usable[0]
+    return [*chosen.values()]
+
+
+def _make_candidates(connection: psycopg.Connection[Any], drawn: Sampled) -> str:
+    """Make the table of candidates; return why that was not possible, or ""."""
+    connection.execute("DROP TABLE IF EXISTS pgdrag_twin.candidate")
+    query = drawn.query or "SELECT 1 AS n, NULL::int AS band, true AS is_joined"
+    try:
+        connection.execute(f"CREATE UNLOGGED TABLE pgdrag_twin.candidate AS {query}".encode())
+    except psycopg.Error as error:
+        if connection.closed:
+            raise
+        return error.diag.message_primary or type(error).__name__
+    connection.execute("ANALYZE pgdrag_twin.candidate")
+    row = connection.execute("SELECT count(*) FROM pgdrag_twin.candidate").fetchone()
+    return "" if row and row[0] else "there are no rows to take values from"
+
+
+def _fill(
+    connection: psycopg.Connection[Any],
+    table: str,
+    one: Analysed,
+    bench: Bench,
+    calibrated: Calibrated,
+    *,
+    most: int,
+) -> None:
+    """Make a statement's pool: so many rows of each stratum, in an order by lot."""
+    row = connection.execute(_SIZE).fetchone()
+    assert row is not None, "an aggregate has a row"
+    most = min(most, max(int(row[0]), LEAST_ROWS), int(_ALL_BYTES / 10 / max(float(row[1]), 1)))
+    names = ", ".join(f"p{n}" for n in one.parameters)
+    parts, taken = [], []
+    for at, (stratum, share) in enumerate(calibrated.shares):
+        count = max(round(share * most), 1)
+        chosen = f"{bench.selection(stratum)} ORDER BY n LIMIT {count}"
+        parts.append(f"s{at} AS MATERIALIZED (SELECT row_number() OVER () AS k, c.* FROM ({chosen}) AS c ({names}))")  # fmt: skip
+        there = f"(SELECT count(*) FROM s{at})"
+        wanted_rows = f"least({count}, {there})" if is_once(one) else str(count)
+        taken.append(f"SELECT i, {at} AS stratum, {names} FROM generate_series(1, {wanted_rows}) AS i JOIN s{at} ON k = 1 + (i - 1) % {there}")  # fmt: skip
+    connection.execute(f"DROP TABLE IF EXISTS {table}".encode())
+    order = "pg_catalog.hashint8(i::int8 * 64 + stratum), i, stratum"
+    connection.execute(
+        f"CREATE TABLE {table} AS WITH {', '.join(parts)} SELECT row_number() OVER (ORDER BY {order}) AS n, {names} "
+        f"FROM ({' UNION ALL '.join(taken)}) AS t".encode()
+    )
+
+
+def _fill_with(
+    connection: psycopg.Connection[Any], table: str, one: Analysed, rows: Sequence[Values]
+) -> None:
+    """Make a statement's pool of these rows, in their order."""
+    names = ", ".join(f"p{n} text" for n in one.parameters)
+    connection.execute(f"DROP TABLE IF EXISTS {table}".encode())
+    connection.execute(f"CREATE TABLE {table} (n int8, {names})".encode())
+    places = ", ".join(["%s"] * (len(one.parameters) + 1))
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            f"INSERT INTO {table} VALUES ({places})".encode(),
+            [(n, *values[: len(one.parameters)]) for n, values in enumerate(rows, start=1)],
+        )
