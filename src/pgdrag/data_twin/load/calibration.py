@@ -76,12 +76,10 @@ class Calibrated:
 
     Attributes:
         work: an execution's with these, on average; None where none could be tried.
-        problem: why there is none, or "".
     """
 
     shares: tuple[tuple[Stratum, float], ...]
     work: Work | None = None
-    problem: str = ""
 
 
 class Bench:
@@ -206,7 +204,7 @@ class Bench:
         known = {stratum: work for stratum, work in found.items() if work is not None}
         if not known:
             first = next(self._batches({}))[0]
-            return Calibrated(((first, 1.0),), None, self.problem or "none of its values could be tried")  # fmt: skip
+            return Calibrated(((first, 1.0),))
         shares = self._shares(known)
         return Calibrated(tuple(shares.items()), mean(shares, known))
 
