@@ -177,21 +177,22 @@ class _Maker(ParameterValues):
 
     def _base(self, main: str, root: Root) -> str:
         sample, table = "", quoted(root.schema, root.name)
+        predicate, rows = self._predicate(main, root)
         # Without ranges and keys to count, any rows will do.
         most = 1.2 * CANDIDATES if self._is_unique(main) and not self._has_ranges() else BASE_ROWS
-        if root.rows > most:
-            share = 100 * most / root.rows
+        if rows > most:
+            share = 100 * most / rows
             sample = f" TABLESAMPLE BERNOULLI ({share:.6f}) REPEATABLE ({self.seed % 1_000_000})"
         lot = f"pg_catalog.hashtextextended(pgdrag_base.tableoid || ' ' || pgdrag_base.ctid, {self.seed % 2**31})"
-        predicate = self._predicate(main, root)
-        where = f" WHERE {predicate}" if predicate else ""
-        return f"(SELECT *, pg_catalog.row_number() OVER (ORDER BY {lot}) AS {ROW} FROM {table} AS pgdrag_base{sample}{where}) AS {main}"
+        return f"(SELECT *, pg_catalog.row_number() OVER (ORDER BY {lot}) AS {ROW} FROM {table} AS pgdrag_base{sample}{predicate}) AS {main}"
 
-    def _predicate(self, main: str, root: Root) -> str:
-        """Return the condition of a partial index on a column that a parameter is equal to: the original's calls scanned it, with rows of it."""
+    def _predicate(self, main: str, root: Root) -> tuple[str, float]:
+        """Return the condition of a partial index that the original's calls scanned, if a parameter is equal to a column of it, and how many rows fulfil it."""
         columns = {c for n in self._equalities(main) for _, c in columns_of(self.compared[n].columns)}  # fmt: skip
-        some = (x for x in root.predicates if columns & {*_WORDS.findall(x)})
-        return "" if self.is_plain else next(some, "")
+        for text, rows in () if self.is_plain else root.predicates:
+            if columns & {*_WORDS.findall(text)}:
+                return f" WHERE {text}", rows
+        return "", root.rows
 
     def _has_ranges(self) -> bool:
         return any(x.operator in RANGES for x in self.compared.values())

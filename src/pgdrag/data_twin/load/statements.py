@@ -61,9 +61,9 @@ SELECT n.nspname::text, c.relname::text, greatest(pg_catalog.sum(s.reltuples), 0
                  LEFT JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = k.num
                 WHERE k.at <= i.indnkeyatts ORDER BY k.at), E'\n', '')
                FROM pg_catalog.pg_index AS i WHERE i.indrelid = c.oid AND i.indisunique AND i.indpred IS NULL),
-       ARRAY(SELECT pg_catalog.pg_get_expr(i.indpred, i.indrelid)
-               FROM pg_catalog.pg_index AS i JOIN pg_catalog.pg_class AS x ON x.oid = i.indexrelid
-              WHERE i.indrelid = c.oid AND i.indpred IS NOT NULL AND x.relname = ANY (%s) ORDER BY x.oid)
+       (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_array(pg_catalog.pg_get_expr(i.indpred, i.indrelid), x.reltuples) ORDER BY x.oid)
+          FROM pg_catalog.pg_index AS i JOIN pg_catalog.pg_class AS x ON x.oid = i.indexrelid
+         WHERE i.indrelid = c.oid AND i.indpred IS NOT NULL AND x.relname = ANY (%s))
   FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
   LEFT JOIN pg_catalog.pg_partition_tree(c.oid) AS p ON true
   LEFT JOIN pg_catalog.pg_class AS s ON s.oid = coalesce(p.relid, c.oid) AND s.relkind IN ('r', 'm')
@@ -102,14 +102,15 @@ class Root:
     """Where rows of a plan's table come from: the partitioned table, where it is a partition.
 
     Attributes:
-        predicates: of its partial indexes that were scanned in the original as often as the statement may have done it.
+        predicates: of its partial indexes that were scanned in the original as often as the statement may have done it, with
+            the rows of each.
     """
 
     schema: str
     name: str
     rows: float
     unique: tuple[tuple[str, ...], ...] = ()
-    predicates: tuple[str, ...] = ()
+    predicates: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ def analysed(
     change = change_of(text)
     found = conditions(plan)
     table = _table(connection, quoted(*change.table)) if change.table else None
-    scanned = [x.name for x in twin.relations if x.table and x.moved.get("idx_scan", 0) >= _SCANS * statement.calls]  # fmt: skip
+    scanned = [x.name for x in twin.relations if x.table and x.moved.get("idx_scan", 0) >= _SCANS * max(statement.calls, 1)]  # fmt: skip
     roots = {alias: root for alias, of in found.tables.items() if (root := _root(connection, *of, scanned))}  # fmt: skip
     return Analysed(
         statement.number, text, types, change, table, found, roots, limits(text), statement, results
@@ -297,7 +298,8 @@ def _root(
     if row is None:
         return None
     schema, name, rows, keys, predicates = row
-    return Root(schema, name, rows, tuple(tuple(x.split("\n")) for x in keys), tuple(predicates))
+    scanned_parts = tuple((text, float(count)) for text, count in predicates or ())
+    return Root(schema, name, rows, tuple(tuple(x.split("\n")) for x in keys), scanned_parts)
 
 
 def literal(value: str | None) -> str:
