@@ -14,6 +14,7 @@ from pathlib import Path
 from pgdrag.capture.log.source import LogRequest
 from pgdrag.capture.twin import TwinCapture
 from pgdrag.data_twin import clock
+from pgdrag.data_twin.load.job import known_mix
 from pgdrag.data_twin.sizes import scaled_settings, table_scale
 from pgdrag.driver.connection_string import reach
 from pgdrag.driver.process import Driver
@@ -21,7 +22,7 @@ from pgdrag.errors import DriverError, ServerDidNotStart, TwinError
 from pgdrag.experiment.applicable import applicable
 from pgdrag.experiment.formats import Configuration, Given, Place
 from pgdrag.model.events import Listener, PhaseStarted
-from pgdrag.model.load import LoadProfile
+from pgdrag.model.load import Closed, LoadProfile, Open, Pacing
 from pgdrag.model.recordings import Plan
 from pgdrag.planning.explaining import PlanningSession
 from pgdrag.planning.plan_twin import running_plan_twin
@@ -102,7 +103,8 @@ def check_twin(
         notes += _start(cluster, settings)
         listen(PhaseStarted("plan the statements"))
         plans = _plans(twin, cluster, bench)
-        load = LoadProfile(sessions, warm_up_s, for_s + _SLACK_S, for_s + _SLACK_S)
+        longest_s = for_s + _SLACK_S
+        load = LoadProfile(sessions, warm_up_s, longest_s, longest_s, pacing=pacing_of(twin, for_s))
         there = captured_under_load(
             checked.workload, cluster, bench.driver, load, for_s=for_s, listen=listen
         )
@@ -131,6 +133,16 @@ def sessions_of(twin: Twin) -> int:
     """Return how many sessions the load of a twin has: as many as were seen at work at once, if not idle."""
     activity = twin.activity
     return max(1, round(activity.active + activity.idle_in_transaction), min(activity.most_active, 64))  # fmt: skip
+
+
+def pacing_of(twin: Twin, for_s: float) -> Pacing:
+    """Return the pace of as many transactions in so long as there were in the original's window, if the machine is fast enough.
+
+    What a call does depends on how many there were before it: a page that is changed again is pruned, and logged whole no
+    more; a table has grown.
+    """
+    transactions = sum(x.weight for x in known_mix(twin).types)
+    return Open(transactions / for_s) if transactions else Closed()
 
 
 def _settings(

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from pgdrag.model.load import Closed, Open
+from pgdrag.twin_check import pacing_of
 from pgdrag.twins.column_fidelity import column_differences
 from pgdrag.twins.fidelity import Verdict, fidelity, statement_key
 from pgdrag.twins.model import ColumnStatistics, Relation
@@ -184,3 +186,9 @@ def test_a_load_without_transactions_has_the_same_mix_of_statements() -> None:
     assert [x.number for x in found.off] == [3]
     assert found.off[0].off == ("it does not run",)
     assert found.statements[0].calls_share == 0.5
+
+
+def test_a_check_runs_as_many_transactions_as_there_were_in_the_originals_window() -> None:
+    """500 reads and 500 writes in a minute, each a transaction: in ten seconds 100 each second."""
+    assert pacing_of(ORIGINAL, 10.0) == Open(100.0)
+    assert pacing_of(twin_of(), 10.0) == Closed()
