@@ -30,7 +30,7 @@ from pgdrag.servers.scratch import Scratch
 
 # A busy machine may take long for anything; what never ends has failed.
 END_TIMEOUT_S = 600.0
-SETTLE_S = 30.0
+SETTLE_S = 120.0
 DISK_BYTES = 4 << 30
 MEMORY, VAR = Path("/dev/shm"), Path("/var/tmp")
 IS_ROOT = os.geteuid() == 0
