@@ -80,6 +80,7 @@ class Campaign:
             "command": one.kind.name,
             "fault": one.fault.name,
             "victim": one.fault.victim,
+            "moment": "change" if one.fault.share is None else "time",
             "missed": one.is_missed,
             "took_s": round(one.took_s, 1),
             "found": one.found,
@@ -90,7 +91,7 @@ def print_summary(rounds: list[dict[str, object]], console: Console) -> None:
     """Print how many rounds there were by fault, victim and command, and how many of them found something."""
     hit = [x for x in rounds if not x["missed"]]
     commands = [name for name in KINDS if any(x["command"] == name for x in hit)]
-    table = Table("fault", "victim", *commands, "all", box=None)
+    table = Table("fault", "victim", *commands, "all", "after a change", box=None)
     for fault, victim in sorted({(str(x["fault"]), str(x["victim"])) for x in hit}):
         of_row = [x for x in hit if (x["fault"], x["victim"]) == (fault, victim)]
         by = Counter(str(x["command"]) for x in of_row)
@@ -98,7 +99,8 @@ def print_summary(rounds: list[dict[str, object]], console: Console) -> None:
         cells = [
             f"{by[x]}{f' ({bad[x]} bad)' if bad[x] else ''}" if by[x] else "" for x in commands
         ]
-        table.add_row(fault, victim, *cells, str(len(of_row)))
+        changes = sum(x.get("moment") == "change" for x in of_row)
+        table.add_row(fault, victim, *cells, str(len(of_row)), str(changes))
     console.print(table)
     bad = sum(bool(x["found"]) for x in rounds)
     late = len(rounds) - len(hit)
