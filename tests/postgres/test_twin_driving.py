@@ -171,6 +171,17 @@ def test_the_same_seed_makes_the_same_pools(shop: Cluster, notes: tuple[str, ...
     assert pool(7) == pool(7) != pool(8)
 
 
+@pytest.mark.parametrize("groups", [1, 10])
+def test_times_are_rounded_to_a_unit_that_makes_as_many_groups(
+    shop: Cluster, notes: tuple[str, ...], groups: int
+) -> None:
+    """Ten purchases of a customer lie 17 hours apart: all in a month, each in an hour of its own."""
+    text = "SELECT date_trunc($1, placed), count(*) FROM purchase WHERE customer = $2 GROUP BY 1"
+    with as_load(shop) as connection:
+        said = quickly_prepared(connection, twin_of(of(1, text, rows=groups, blocks=12)))
+    assert not [x for x in said if "rows a call" in x]
+
+
 EVENTS = """
 CREATE TABLE event (at timestamptz NOT NULL, what int NOT NULL) PARTITION BY RANGE (at);
 CREATE TABLE event_1 PARTITION OF event FOR VALUES FROM ('1999-12-31') TO ('2000-01-02');

@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 
 from pgdrag.data_twin.load.fresh import Fresh
-from pgdrag.data_twin.load.parameters import cast_type
+from pgdrag.data_twin.load.parameters import UNITS, cast_type, unit_parameters
 from pgdrag.data_twin.load.sampling import Sampled
 from pgdrag.data_twin.load.statements import Analysed, executing, literal, planned_as, prepared
 from pgdrag.data_twin.load.texts import probe_of
@@ -237,20 +237,19 @@ class Bench:
             yield from (str(band) for (band,) in rows.fetchall())
 
     def _limits(self) -> list[tuple[tuple[int, str], ...]]:
-        """Return values for LIMIT and OFFSET: as many rows as calls returned, and then more."""
+        """Return values for LIMIT and OFFSET: as many rows as calls returned, and then more; and other units of rounded times."""
         wanted = self._one.wanted.rows / max(self._one.wanted.calls, 1)
         of = self._one.limits
-        if not of:
-            return [()]
         most = max(1, math.ceil(wanted))
         sizes = list(dict.fromkeys([most, max(1, math.floor(wanted)), 2 * most, 10 * most]))
-        found = [tuple((n, str(size) if kind == "limit" else "0") for n, kind in of.items()) for size in sizes]  # fmt: skip
+        found = [tuple((n, str(size) if kind == "limit" else "0") for n, kind in of.items()) for size in (sizes if of else [most])]  # fmt: skip
         if "offset" in of.values():
             found += [
                 tuple((n, str(most) if kind == "limit" else str(offset)) for n, kind in of.items())
                 for offset in (most, 10 * most, 100 * most)
             ]
-        return found
+        units = unit_parameters(self._one)
+        return found + [(*found[0], *((n, unit) for n in units)) for unit in UNITS if units]
 
     # --- shares ---
 

@@ -42,8 +42,10 @@ _KEYS = ("->", "->>", "#>", "#>>", "?", "?|", "?&")
 _PLAIN_QUERY = re.compile(r"\b(?:plainto|phraseto|websearch_to)_tsquery\b")
 _PREFIXES = (64, 12, 8, 6, 5, 4, 3, 2, 1)
 # What functions want to be told.
+_UNIT = r"\bdate_trunc\s*\(\s*"
+UNITS = ("day", "hour", "minute", "year")  # besides a month
 _WORDS = (
-    (r"\bdate_trunc\s*\(\s*", "month"),
+    (_UNIT, "month"),
     (r"\bdate_part\s*\(\s*", "day"),
     (r"\bto_char\s*\([^$]*,\s*", "YYYY-MM"),
     (r"\btime\s+zone\s+", "UTC"),
@@ -69,6 +71,12 @@ def free_value(one: Analysed, number: int, now: str) -> str | None:
         return now
     known = {"boolean": "true", "interval": "1 day", "json": "{}", "jsonb": "{}", "time without time zone": "12:00", "regconfig": "simple"}  # fmt: skip
     return known.get(name)
+
+
+def unit_parameters(one: Analysed) -> list[int]:
+    """Return the parameters that say to which unit a time is rounded."""
+    found = (re.search(rf"{_UNIT}\${x}\b", one.text, re.IGNORECASE) for x in one.parameters)
+    return [number for number, is_unit in zip(one.parameters, found, strict=True) if is_unit]
 
 
 def is_once(one: Analysed) -> bool:
