@@ -179,6 +179,26 @@ def test_what_is_killed_and_stopped_changes_nothing(
     refuse_twice(found)
 
 
+def test_a_host_that_is_killed_is_named_once_with_the_reason(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TRIAL_S, "1")  # the others run on for some ticks of the coordinator
+    place.write(LOCAL.replace("3", "2"))
+    said: list[HostChanged] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, TrialStarted) and event.host == "local-2" and not said:
+            (killed,) = (x for x in agents(place) if "local-2" in x.environ()["PGDRAG_MACHINE"])
+            killed.kill()
+        if isinstance(event, HostChanged) and event.reason:
+            said.append(event)
+
+    found = place.lead(place.begin(study_of("ladder", replicates=4)), listen)
+    reason = "it ended with signal 9"
+    assert said == [HostChanged("local-2", x, reason) for x in ("lost", "set aside")]
+    refuse_twice(found)
+
+
 def test_an_interrupted_run_leaves_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TRIAL_S, "30")
     run_id = place.begin(study_of("ladder", replicates=3))

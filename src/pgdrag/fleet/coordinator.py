@@ -203,7 +203,7 @@ class Coordinator:
         """Let go of hosts that have not been heard of for too long, or whose start has failed."""
         for host in self._hosts.values():
             silent_s = self._now_s() - host.heard_s
-            if host.connection is None and host.name in gone:
+            if host.connection is None and host.name in gone and not host.unable:
                 self._lose(host, gone[host.name])
                 self._set_aside(host, gone[host.name])
             elif silent_s > self._order.lease_s and (host.turn or host.connection):

@@ -64,7 +64,8 @@ class _Process:
             return f'there is no program "{self.program}": install it there, or with fleet check --install'
         words = self.said().decode(errors="replace").strip().splitlines()
         last = next((x for x in words if x.startswith("error: ")), words[-1] if words else "")
-        last = last.removeprefix("error: ") or f"it ended with status {status}"
+        how = f"signal {-status}" if status < 0 else f"status {status}"
+        last = last.removeprefix("error: ") or f"it ended with {how}"
         remedy = next((todo for said, todo in _SSH_REMEDIES.items() if said in last), "")
         return f"{last} ({remedy})" if remedy and self.program else last
 
