@@ -251,7 +251,7 @@ def test_of_a_run_that_kept_one_percentile_that_one_is_drawn():
 def test_each_picture_names_its_trial_and_offers_the_rung_before_first():
     found = run_with(Recordings(), Recordings(), Recordings())
     assert [one.caption for one in figures(found)] == [
-        f"Trial {at + 5} of A{at}, in the middle by throughput." for at in range(3)
+        f"Trial {at + 5} of A{at} (median throughput)." for at in range(3)
     ]
     assert [other.name for other in figures(found)[2].others] == ["A1", "A0"]
     assert {one.overlay for one in figures(found)} == {""}
@@ -296,9 +296,7 @@ def test_two_sides_of_a_comparison_share_one_picture():
     found = run_with(Recordings(), Recordings(), design="compare")
     [one] = figures(found)
     assert (one.recording.name, one.overlay) == ("A1", "A0")
-    assert one.caption == (
-        "Trial 6 of A1 and trial 5 of A0, in the middle by throughput. Dashed lines: A0."
-    )
+    assert one.caption == "Trial 6 of A1 and trial 5 of A0 (median throughput). Dashed lines: A0."
 
 
 def test_a_line_that_was_thinned_says_so():

@@ -72,7 +72,7 @@ class RungTrials:
 
     @cached_property
     def middle(self) -> Result | None:
-        """The trial in the middle by throughput; without a number, the last that read levels back."""
+        """The trial of median throughput; without a number, the last that read levels back."""
         if self.numbered:
             ranked = sorted(self.numbered, key=lambda pair: rate_of(*pair).per_s)
             return ranked[(len(ranked) - 1) // 2][0]

@@ -59,7 +59,7 @@ class TreatmentFinding:
             run is over.
         trials: trials with a number; where none has one, all that were run.
         counts, errors: over the trials with a number.
-        latency, samples, applied, recordings: of the trial in the middle by throughput.
+        latency, samples, applied, recordings: of the trial of median throughput.
         middle_trial: the number of that trial; None where none has a number.
         arrivals: of that trial: how many came, and how long they waited; None in closed loop.
         evidence: the median over the trials with a number.

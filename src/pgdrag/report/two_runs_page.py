@@ -159,7 +159,7 @@ def _series(before: Treatments, after: Treatments) -> Iterator[Block]:
     for name in both[:_MOST_PICTURES]:
         first, second = (side[name] for side in seen)
         text = f"{first.name}\n{panels_text(first.panels)}\n\n{second.name}\n{panels_text(second.panels)}"
-        caption = f"The trial in the middle by throughput of each run. Dashed lines: {second.name}."
+        caption = f"The trial of median throughput of each run. Dashed lines: {second.name}."
         figure = TimeSeries(first, (second,), second.name, caption, text)
         yield figure if len(both) == 1 else Details(name, (figure,))
     if len(both) > _MOST_PICTURES:

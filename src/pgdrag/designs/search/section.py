@@ -195,7 +195,7 @@ def _importance(found: SearchFinding) -> list[Block]:
     others = len(found.dimensions) - len(shown)
     caption = (
         f"What the best value of each setting gains over its value before, by the model of all short trials. "
-        f"{counted(others, 'other setting')} gain less than 1 %, or nobody knows."
+        f"{counted(others, 'other setting')} gain less than 1 %, or an amount that these trials cannot tell."
     )
     title = "What matters"
     return [Heading(title), _figure(found, rows, title, caption, "search-importance")]

@@ -50,23 +50,29 @@ class EvidenceSection(Section):
     order = 40
     is_folded = False
 
+    def applies(self, findings: Findings) -> bool:
+        return bool(_shown(findings))
+
     def blocks(self, findings: Findings) -> Sequence[Block]:
         most = max(_MOST_MOVES // len(findings.rungs), _LEAST_MOVES)
-        each = [block for rung in findings.rungs for block in _rung_blocks(rung, most)]
+        each = [block for rung in _shown(findings) for block in _rung_blocks(rung, most)]
         return (*each, *_spent(findings), *_observations(findings))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return what moved, why and which plans changed, rung by rung."""
         blocks: list[Block] = []
-        for rung in findings.rungs:
-            if not rung.trials and findings.run.status == "done":
-                continue  # the answer and the table say so
+        for rung in _shown(findings):
             plans = plan_sentence(rung)
             change = change_sentence(rung, has_size=findings.has_rungs)
             said = (cause_sentence(rung), change, plans, *_remarks(rung))
             if texts := tuple(filter(None, said)):
                 blocks += [Heading(rung.rung.name, rung.rung.title), Items(texts)]
         return blocks
+
+
+def _shown(findings: Findings) -> list[TreatmentFinding]:
+    """Return all treatments but those that a complete run did not need: the answer and the table say so."""
+    return [x for x in findings.rungs if x.trials or findings.run.status != "done"]
 
 
 def _rung_blocks(rung: TreatmentFinding, most_moves: int) -> list[Block]:

@@ -320,6 +320,7 @@ _NUMBERS = {
     "matters.",
 }
 _INERT = "Every setting of this {noun} reads as before, so it is the same server again: any difference is noise."
+_RUNG = "A step of the ladder: the changes of the rung before, and its own."
 _SHARE = (
     "Part of the logarithm of the whole slowdown, so that all shares sum to 100 %. It depends on the order of "
     "the rungs: a rung can look harmless because an earlier one already did the damage."
@@ -348,7 +349,7 @@ class HowToReadSection(Section):
         if any(rung.outcome is Outcome.INERT for rung in findings.rungs):
             meanings["Inert"] = _INERT
         if findings.is_cumulative:
-            meanings["Share"] = _SHARE
+            meanings |= {"Rung": _RUNG, "Share": _SHARE}
         if any(findings.has(kind) for kind in (ClaimsFinding, SeriesClaimFinding, StatedClaims)):
             meanings |= {answer_words(answer): meaning for answer, meaning in _CLAIMS.items()}
         if any(one.wrong for one in findings.by_rung(DecayFinding).values()):

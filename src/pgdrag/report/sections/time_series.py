@@ -31,8 +31,8 @@ from pgdrag.units import format_duration, format_rate
 
 # Trailing means and medians would make waves of noise, and of two unrelated lines two related ones.
 _HOW_TO_READ = (
-    "A step is one interval as it was counted: nothing is smoothed. A percentile of latency is that of the type of "
-    "transaction with the highest. What stayed at 0 is left out."
+    "A step is one interval as it was counted: nothing is smoothed. Each percentile of latency is that of the "
+    "transaction type in which it is highest. What stayed at 0 is left out."
 )
 _FEW = 20  # events that a table lists one by one
 
@@ -68,9 +68,7 @@ def _of_all(
     if len(rungs) < 2:
         return []
     first, *others = recordings.values()
-    caption = (
-        f"The trial of each {findings.noun} in the middle by throughput; all windows begin at 0."
-    )
+    caption = f"The trial of median throughput of each {findings.noun}; all windows begin at 0."
     text = throughput_text([(one.rung.name, one.samples) for one in rungs])
     return [TimeSeries(first, tuple(others), "", caption, text, is_of_all=True)]
 
@@ -121,7 +119,7 @@ def _picture(
     trials = " and ".join(
         f"trial {one.middle_trial} of {one.rung.name}" for one in shown if one.middle_trial
     )
-    caption = capital(f"{trials or 'the trial'}, in the middle by throughput.")
+    caption = capital(f"{trials or 'the trial'} (median throughput).")
     text = panels_text(here.panels)
     if overlay:
         caption += f" Dashed lines: {overlay.rung.name}."
