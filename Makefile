@@ -63,7 +63,7 @@ test-contained: $(VENV)/installed-dev
 
 # Options go into BENCH, as in: make bench BENCH='--quick --only pgbench'
 bench: $(VENV)/installed
-	cargo build --release --locked --quiet --example bare_loop
+	cargo build --release --locked --quiet --example bare_loop --example stub_server
 	$(BIN)/python -m benchmarks $(BENCH)
 
 # Options go into SIMULATE, as in: make simulate SIMULATE='--only compare --scale 0.1'

@@ -36,6 +36,7 @@ BENCHMARKS = (
     "population",
     "population_peers",
     "memory",
+    "scale",
 )
 
 
@@ -95,7 +96,7 @@ def main(
     """Compare pgdrag's load driver with its peers, side by side on one throw-away server.
 
     Prints a table and writes it to build/bench.json after each benchmark. Names for --only:
-    tpcc_benchbase, tpcc_go_tpc, pgbench, sysbench, population, population_peers, memory.
+    tpcc_benchbase, tpcc_go_tpc, pgbench, sysbench, population, population_peers, memory, scale.
     """
     signal.signal(signal.SIGTERM, _interrupt)
     depth = QUICK if quick else DEFAULT

@@ -85,7 +85,7 @@ def measure_whole(command: Command, count: Counter, *, duration_s: float) -> Mea
             the server does.
     """
     before = count()
-    with _running(command) as client:
+    with running(command) as client:
         usage = client.wait(duration_s + 60)
         output = client.output()
     transactions = count() - before
@@ -106,7 +106,7 @@ def measure_window(
         BenchmarkError: the client ended early, or committed nothing.
     """
     before = count()
-    with _running(command) as client:
+    with running(command) as client:
         deadline = time.monotonic() + 60 + warm_up_s
         while count() <= before:
             client.sleep(0.2)
@@ -130,7 +130,7 @@ def measure_peak(command: Command, *, timeout_s: float) -> int:
     Raises:
         BenchmarkError: it failed or took longer.
     """
-    with _running(command) as client:
+    with running(command) as client:
         client.wait(timeout_s)
         return client.peak_bytes
 
@@ -142,12 +142,14 @@ def run_to_end(command: Command, *, timeout_s: float) -> tuple[float, str]:
         BenchmarkError: it failed or took longer.
     """
     started = time.monotonic()
-    with _running(command) as client:
+    with running(command) as client:
         client.wait(timeout_s)
         return time.monotonic() - started, client.output()
 
 
-class _Client:
+class Client:
+    """A client program that runs."""
+
     def __init__(self, process: subprocess.Popen[bytes], name: str, log: IO[bytes]) -> None:
         self.process = process
         self.name = name
@@ -194,7 +196,7 @@ class _Client:
 
 
 @contextlib.contextmanager
-def _running(command: Command) -> Iterator[_Client]:
+def running(command: Command) -> Iterator[Client]:
     """Run a program in a session of its own, which is ended whatever happens."""
     name = Path(command.argv[0]).name
     with tempfile.TemporaryFile() as log, tempfile.TemporaryFile() as text:
@@ -213,7 +215,7 @@ def _running(command: Command) -> Iterator[_Client]:
         except (OSError, subprocess.SubprocessError) as error:
             raise BenchmarkError(f'could not execute "{command.argv[0]}": {error}') from error
         try:
-            yield _Client(process, name, log)
+            yield Client(process, name, log)
         finally:
             _end(process)
 

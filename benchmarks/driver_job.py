@@ -9,13 +9,31 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from benchmarks.clients import BenchmarkError, Command
-from benchmarks.stage import Stage
 from pgdrag.driver.process import Target, driver_job
 
 CONNECT_TIMEOUT_S = 60.0
 MIX = {"new_order": 45, "payment": 43, "order_status": 4, "delivery": 4, "stock_level": 4}
+
+
+CLOSED: Mapping[str, object] = {"kind": "closed"}
+
+
+class Place(Protocol):
+    """Where a server is: a `Stage`, or what looks like one."""
+
+    @property
+    def host(self) -> str: ...
+    @property
+    def tcp_host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def user(self) -> str: ...
+    @property
+    def password(self) -> str | None: ...
 
 
 @dataclass(frozen=True)
@@ -57,7 +75,7 @@ def scripts(scale: int, statements: str, *texts: Script) -> dict[str, object]:
 
 def run_command(
     driver: Path,
-    stage: Stage,
+    stage: Place,
     workload: Mapping[str, object],
     *,
     database: str,
@@ -66,8 +84,9 @@ def run_command(
     duration_s: float,
     seed: int,
     over_tcp: bool = False,
+    pacing: Mapping[str, object] = CLOSED,
 ) -> Command:
-    """Return the driver as a client that runs `workload` in a closed loop."""
+    """Return the driver as a client that runs `workload`, in a closed loop unless `pacing` is another."""
     run: dict[str, object] = {
         "connections": connections,
         "threads": threads,
@@ -80,7 +99,7 @@ def run_command(
         "budget_s": duration_s,
         "interval_s": 1.0,
         "grace_s": 5.0,
-        "pacing": {"kind": "closed"},
+        "pacing": dict(pacing),
         "steps": [],
         "latency_limit_us": None,
     }
@@ -90,7 +109,7 @@ def run_command(
 
 def load_command(
     driver: Path,
-    stage: Stage,
+    stage: Place,
     workload: Mapping[str, object],
     *,
     database: str,
@@ -108,7 +127,11 @@ def committed(output: str) -> int:
     Raises:
         BenchmarkError: its last line is not that of a finished run.
     """
-    done = done_line(output)
+    return committed_in(done_line(output))
+
+
+def committed_in(done: Mapping[str, object]) -> int:
+    """Return what the last line of a run says that was committed."""
     transactions = done["transactions"]
     assert isinstance(transactions, dict)
     return sum(int(counts["committed"]) for counts in transactions.values())
@@ -129,7 +152,7 @@ def done_line(output: str) -> dict[str, object]:
 
 def _job(
     action: str,
-    stage: Stage,
+    stage: Place,
     workload: Mapping[str, object],
     database: str,
     seed: int,

@@ -3,7 +3,8 @@
 Both read the same text: what pgbench itself prints as its built-in script. In the pipelined variants
 pgdrag sends a transaction's statements (or ten selects) in one flight.
 
-Beside the prepared select runs a bare loop, `crates/pgdrag-driver/examples/bare_loop.rs`: what no client can do with less.
+Prepared statements run twice: on the threads that are asked for, and with a thread for each client in all programs. Beside
+the select of the latter runs a bare loop, `crates/pgdrag-driver/examples/bare_loop.rs`: what no client can do with less.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks import scripted
@@ -23,10 +24,13 @@ from benchmarks.stage import Stage, stage
 
 START_S = 5.0
 LOAD_S_PER_SCALE = 0.5
-RUNS = 11  # contestants of all duels together
+RUNS = 19  # contestants of all duels together
 SELECTS = 10
 NO_LOWER = ">= 0.98"  # 2 % are the margin within which pgdrag calls two throughputs equal
-CPU_GOAL = "<= 0.85"
+SELECT_CPU_GOAL = "<= 0.80"
+TPCB_CPU_GOAL = "<= 0.85"
+TEXT_CPU_GOAL = "<= 0.90"  # where each statement is parsed anew
+FLOOR_GOAL = "<= 1.15"
 PIPELINED_CPU_GOAL = "<= 0.40"
 SELECT_COUNT = "SELECT idx_scan FROM pg_stat_user_tables WHERE relname = 'pgbench_accounts'"
 ROWS_PER_SCALE = 100_000
@@ -44,10 +48,12 @@ class Duel:
         count: query whose result grows by one for each.
         is_statistic: whether it reads statistics, which sessions publish when they end.
         script: pgbench's own.
-        mode: simple or prepared.
+        mode: simple, extended or prepared.
+        cpu_goal: of pgdrag's CPU to pgbench's.
         flight: the pipelined variant; None where there is none.
         flight_work: how much of the work one of its transactions does.
         has_floor: whether a bare loop does the same work.
+        has_own_threads: whether each client has a thread of its own, in all programs.
     """
 
     title: str
@@ -56,19 +62,20 @@ class Duel:
     is_statistic: bool
     script: Script
     mode: str
+    cpu_goal: str
     flight: Script | None = None
     flight_work: int = 1
     has_floor: bool = False
+    has_own_threads: bool = False
 
     def pairs(self) -> list[Pair]:
         """Return what is compared: like with like, then pipelined with pgbench's prepared mode."""
-        what = f"{self.title}, {self.mode}"
-        pairs = [Pair(what, "pgdrag", "pgbench", NO_LOWER, self._cpu_goal(), work=self.work)]
+        pairs = [Pair(self.what, "pgdrag", "pgbench", NO_LOWER, self.cpu_goal, work=self.work)]
         if self.flight is not None:
             each = "ten selects" if self.flight_work > 1 else "a whole transaction"
             pairs += [
                 Pair(
-                    what,
+                    self.what,
                     "pgdrag pipelined",
                     "pgbench",
                     NO_LOWER,
@@ -77,7 +84,7 @@ class Duel:
                     work=self.work,
                 ),
                 Pair(
-                    what,
+                    self.what,
                     "pgdrag pipelined",
                     "pgbench pipelined",
                     "",
@@ -87,14 +94,18 @@ class Duel:
                 ),
             ]
         if self.has_floor:
-            note = (
-                "a loop that does nothing else, which no client can do with less; for information"
-            )
-            pairs.append(Pair(what, "bare loop", "pgbench", "", "", note=note, work=self.work))
+            note = "the bare loop does nothing else, which no client can do with less"
+            for sides, goal in (
+                (("pgdrag", "bare loop"), FLOOR_GOAL),
+                (("bare loop", "pgbench"), ""),
+            ):
+                pairs.append(Pair(self.what, *sides, "", goal, note=note, work=self.work))
         return pairs
 
-    def _cpu_goal(self) -> str:
-        return CPU_GOAL if self.mode == "prepared" else ""
+    @property
+    def what(self) -> str:
+        """How the names of its rows begin."""
+        return f"{self.title}, {self.mode}{', a thread a client' if self.has_own_threads else ''}"
 
 
 def seconds(setting: Setting) -> float:
@@ -141,30 +152,36 @@ def _duels(server: Stage) -> list[Duel]:
     tpcb_like = builtin(server.bin_dir, "tpcb-like")
     select = ("select-only", "select", SELECT_COUNT, True, select_only)
     tpcb = ("TPC-B-like", "transaction", TPCB_COUNT, False, tpcb_like)
+    floor = BARE_LOOP.is_file()
     return [
-        Duel(*select, "simple"),
-        Duel(*select, "prepared", many(select_only, SELECTS), SELECTS, BARE_LOOP.is_file()),
-        Duel(*tpcb, "simple"),
-        Duel(*tpcb, "prepared", pipelined(tpcb_like)),
+        Duel(*select, "simple", TEXT_CPU_GOAL),
+        Duel(*select, "extended", TEXT_CPU_GOAL),
+        Duel(*select, "prepared", SELECT_CPU_GOAL, many(select_only, SELECTS), SELECTS),
+        Duel(*select, "prepared", SELECT_CPU_GOAL, has_floor=floor, has_own_threads=True),
+        Duel(*tpcb, "simple", TEXT_CPU_GOAL),
+        Duel(*tpcb, "prepared", TPCB_CPU_GOAL, pipelined(tpcb_like)),
+        Duel(*tpcb, "prepared", TPCB_CPU_GOAL, has_own_threads=True),
     ]
 
 
 def _fight(setting: Setting, server: Stage, duel: Duel) -> Contest:
     counting = server.counting_statistics if duel.is_statistic else server.counting
+    threads = setting.connections if duel.has_own_threads else setting.threads
+    own = replace(setting, threads=threads)
     with counting(duel.count, database=server.database) as count:
         contestants = [
-            _pgbench(setting, server, count, duel, duel.script, "pgbench"),
-            _pgdrag(setting, server, count, duel, duel.script, "pgdrag"),
+            _pgbench(own, server, count, duel, duel.script, "pgbench"),
+            _pgdrag(own, server, count, duel, duel.script, "pgdrag"),
         ]
         if duel.flight is not None:
             contestants += [
-                _pgbench(setting, server, count, duel, duel.flight, "pgbench pipelined"),
-                _pgdrag(setting, server, count, duel, duel.flight, "pgdrag pipelined"),
+                _pgbench(own, server, count, duel, duel.flight, "pgbench pipelined"),
+                _pgdrag(own, server, count, duel, duel.flight, "pgdrag pipelined"),
             ]
         if duel.has_floor:
-            contestants.append(_bare_loop(setting, server, count))
+            contestants.append(_bare_loop(own, server, count))
         contest = Contest(
-            f"{duel.title}, {duel.mode}",
+            duel.what,
             contestants,
             before_run=lambda: server.tidy(server.database),
         )
@@ -257,6 +274,7 @@ def _bare_loop(setting: Setting, server: Stage, count: Counter) -> Contestant:
     rows = setting.scale * ROWS_PER_SCALE
     argv: list[str | Path] = [BARE_LOOP, socket, server.user, server.database]
     argv += [str(setting.connections), f"{scripted.duration_s(setting):.0f}", str(rows)]
+    argv += [str(setting.threads)]
     command = Command(argv, own_count=int)
     return scripted.contestant(setting, "bare loop", "bare loop", lambda _: command, count)
 

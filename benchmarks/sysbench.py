@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks import scripted
 from benchmarks.clients import BenchmarkError, Command, Counter, run_to_end
@@ -117,7 +117,8 @@ def run(setting: Setting) -> Iterator[Row]:
                     [
                         _sysbench(setting, server, peer, count, test),
                         scripted.pgdrag(
-                            setting,
+                            # sysbench has a thread for each connection.
+                            replace(setting, threads=setting.connections),
                             server,
                             count,
                             Script(test.name, test.script),
