@@ -209,10 +209,13 @@ class Bench:
         return Calibrated(tuple(shares.items()), mean(shares, known))
 
     def _batches(self, found: Mapping[Stratum, Work | None]) -> Iterator[list[Stratum]]:
-        """Yield what to try: likely levels first, then other keys, all levels, and other limits."""
+        """Yield what to try: likely levels first, then other units of rounded times, other keys, all levels, and other limits."""
         drawn, limits = self._drawn, self._limits()
         yield [Stratum("row", level, limits[0]) for level in drawn.likely[:3]]
         near = self._near(found)
+        if units := unit_parameters(self._one):
+            others = [(*limits[0], *((n, unit) for n in units)) for unit in UNITS]
+            yield [Stratum("row", level, given) for level in near for given in others]
         modes = ["joined"] if drawn.has_joins else []
         modes += [*self._bands()] + (["absent"] if drawn.absent else [])
         yield [Stratum(mode, level, limits[0]) for level in near for mode in modes]
@@ -237,7 +240,7 @@ class Bench:
             yield from (str(band) for (band,) in rows.fetchall())
 
     def _limits(self) -> list[tuple[tuple[int, str], ...]]:
-        """Return values for LIMIT and OFFSET: as many rows as calls returned, and then more; and other units of rounded times."""
+        """Return values for LIMIT and OFFSET: as many rows as calls returned, and then more."""
         wanted = self._one.wanted.rows / max(self._one.wanted.calls, 1)
         of = self._one.limits
         most = max(1, math.ceil(wanted))
@@ -248,8 +251,7 @@ class Bench:
                 tuple((n, str(most) if kind == "limit" else str(offset)) for n, kind in of.items())
                 for offset in (most, 10 * most, 100 * most)
             ]
-        units = unit_parameters(self._one)
-        return found + [(*found[0], *((n, unit) for n in units)) for unit in UNITS if units]
+        return found
 
     # --- shares ---
 
