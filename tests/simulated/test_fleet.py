@@ -10,7 +10,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -27,7 +27,9 @@ from pgdrag.findings.find import find
 from pgdrag.fleet.agent import Ticket
 from pgdrag.fleet.coordinator import Coordinator, NoHosts
 from pgdrag.fleet.messages import Order
+from pgdrag.fleet.starting import Started
 from pgdrag.fleet.tls import COORDINATOR, Authority
+from pgdrag.host.machine_lock import MACHINE_VARIABLE
 from pgdrag.host.process_alive import wait_until
 from pgdrag.model.events import Event, HostChanged, TrialStarted, ignore
 
@@ -184,19 +186,44 @@ def test_a_host_that_is_killed_is_named_once_with_the_reason(
 ) -> None:
     monkeypatch.setenv(TRIAL_S, "1")  # the others run on for some ticks of the coordinator
     place.write(LOCAL.replace("3", "2"))
+    killed: list[psutil.Process] = []
     said: list[HostChanged] = []
 
     def listen(event: Event) -> None:
-        if isinstance(event, TrialStarted) and event.host == "local-2" and not said:
-            (killed,) = (x for x in agents(place) if "local-2" in x.environ()["PGDRAG_MACHINE"])
-            killed.kill()
-        if isinstance(event, HostChanged) and event.reason:
+        if isinstance(event, TrialStarted) and event.host == "local-2" and not killed:
+            killed.extend(x for x in agents(place) if x.environ()["PGDRAG_MACHINE"].endswith("-2"))
+            killed[0].kill()
+        if isinstance(event, HostChanged) and "ended" in event.reason:
             said.append(event)
 
     found = place.lead(place.begin(study_of("ladder", replicates=4)), listen)
     reason = "it ended with signal 9"
     assert said == [HostChanged("local-2", x, reason) for x in ("lost", "set aside")]
     refuse_twice(found)
+
+
+def test_of_two_hosts_that_are_one_machine_one_waits_and_says_for_whom(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Started, "_start_local", _on_one_machine)
+    monkeypatch.setenv(TRIAL_S, "0.3")
+    place.write(LOCAL.replace("3", "2"))
+    waiting: list[HostChanged] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, HostChanged) and event.state == "waiting":
+            waiting.append(event)
+
+    found = place.lead(place.begin(study_of("ladder", replicates=6)), listen)
+    assert waiting
+    assert all(x.reason.startswith("for ") for x in waiting), waiting
+    assert {x.host for x in waiting} | {x.host for x in found.results} == {"local-1", "local-2"}
+    refuse_twice(found)
+
+
+def _on_one_machine(self: Started, ticket: Ticket, argv: Sequence[str]) -> None:
+    machine = {MACHINE_VARIABLE: f"{os.environ[MACHINE_VARIABLE]}one"}
+    self._start(ticket.name, argv, os.environ | machine).hand_over(ticket)
 
 
 def test_an_interrupted_run_leaves_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,7 @@ def work(open_bench: OpenBench, orders: IO[bytes], out: IO[bytes]) -> None:
         # What a trial starts in this session ends with it, also after kill -9.
         with (
             guarded_session(os.getpid()),
-            measuring_alone(math.inf, lambda words: say(Unable(words, is_final=False))),
+            measuring_alone(math.inf, lambda words: say(_waiting(words))),
         ):
             try:
                 station = Station(order.study, bench, listen)
@@ -89,6 +89,11 @@ def work(open_bench: OpenBench, orders: IO[bytes], out: IO[bytes]) -> None:
     except PgdragError as error:
         detail = f": {error.detail}" if error.detail else ""
         say(Unable(f"{error.message}{detail}", is_final=True))
+
+
+def _waiting(words: str) -> Unable:
+    reason = words.removeprefix("Waiting ").removesuffix(".")  # what shows it says that it waits
+    return Unable(reason, is_final=False)
 
 
 def _order(line: bytes) -> Order:
