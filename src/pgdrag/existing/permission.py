@@ -139,7 +139,7 @@ def refuse_meaningless_names(allowed: Iterable[str], settings: SettingsCatalog) 
     """
     for name in allowed:
         # A name with points is a setting of an extension or a parameter of the kernel, one with slashes a disk.
-        if name in CLASSES or is_program(name) or "/" in name:
+        if name in CLASSES or is_program(name) or "/" in name or "." in name:
             continue
         try:
             settings.find(name)
