@@ -74,6 +74,20 @@ def test_what_a_query_writes_where_it_prunes_pages_is_no_difference() -> None:
     assert {x.text: x.off for x in fidelity(was, now).statements} == {READ: (), WRITE: ("WAL bytes 4×",)}  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("text", "off"),
+    [
+        ("WITH few AS (SELECT id FROM a WHERE b = $1) SELECT count(*) FROM few", ()),
+        ("WITH gone AS (DELETE FROM a RETURNING b) SELECT count(*) FROM gone", ("WAL bytes 4×",)),
+    ],
+)
+def test_a_query_in_with_prunes_and_a_change_in_it_writes(text: str, off: tuple[str, ...]) -> None:
+    was = twin_of(called(text, shared_hit=100, wal_bytes=200))
+    now = twin_of(called(text, shared_hit=100, wal_bytes=800))
+    [one] = fidelity(was, now).statements
+    assert one.off == off
+
+
 def test_a_difference_too_small_to_matter_is_none() -> None:
     was = twin_of(called(READ, calls=1000, shared_hit=1.0))
     now = twin_of(called(READ, calls=1000, shared_hit=1.4))  # of a block

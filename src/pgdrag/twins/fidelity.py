@@ -26,7 +26,7 @@ FAITHFUL_SHARE = 0.9  # of the time, by statements within the bounds
 LEAST_SHARE = 0.5
 _BLOCK_BYTES = 8192
 _PRUNED = 0.001  # of the bytes in the blocks of a query: so much WAL it may write for the changes of others
-_QUERY = re.compile(r"\s*select\b", re.IGNORECASE)
+_CHANGING = frozenset({"insert", "update", "delete", "merge"})
 _SMALLEST_TABLE_BYTES = 1_000_000  # what smaller ones differ by nobody notices
 _NAMED = 3
 _STATEMENT_WIDTH = 80
@@ -402,8 +402,14 @@ def _of_images(was: _Totals, now: _Totals, before: float) -> float:
 
 def _of_pruning(was: _Totals) -> float:
     """Return how many bytes of WAL a query may differ by: it prunes pages that others changed, whoever comes first."""
-    is_query = was.first is not None and _QUERY.match(was.first.text) is not None
+    is_query = was.first is not None and _is_query(was.first.text)
     return _PRUNED * _BLOCK_BYTES * was.per_call("blocks") if is_query else 0.0
+
+
+def _is_query(text: str) -> bool:
+    """Whether a statement changes nothing, also not in a part of its WITH."""
+    words = [x.text.lower() for x in sql_tokens(text) if x.kind == "word"]
+    return words[:1] == ["select"] or (words[:1] == ["with"] and not _CHANGING & {*words})
 
 
 def _is_within(original: float, twin: float, free: float) -> bool:
