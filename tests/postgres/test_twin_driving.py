@@ -26,7 +26,9 @@ from pgdrag.twins.model import (
     Twin,
 )
 from pgdrag.twins.transactions import (
+    LoggedStatement,
     LoggedTransactions,
+    Parameter,
     ParameterLink,
     Spread,
     Step,
@@ -362,6 +364,23 @@ def test_each_session_keeps_a_value_that_the_logs_sessions_kept(shop: Cluster) -
     assert len(busy) == LOAD.connections
     assert all(low == high for low, high in busy)
     assert len({*busy}) == LOAD.connections  # each its own
+
+
+def test_values_are_asked_for_as_often_as_the_log_says(shop: Cluster) -> None:
+    """Of the customers 7 and 8 have one purchase each, and 9 has thousands; only these are in the log."""
+    log = LoggedTransactions("csvlog", 60.0, 100, 100, statements=(
+        LoggedStatement(1, 100, (Parameter(1, "number", 100, 0.0, 30, (0.5, 0.9, 1.0), 0.0, common=(("7", 0.5), ("8", 0.2), ("9", 0.1))),)),
+    ))  # fmt: skip
+    asked = of(1, "SELECT * FROM fan WHERE customer = $1", rows=600, blocks=6)
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE fan AS SELECT CASE WHEN i < 1000 THEN i ELSE 9 END AS customer, i FROM generate_series(1, 5000) AS i")  # fmt: skip
+        connection.execute(b"CREATE INDEX ON fan (customer)")
+        connection.execute(b"ANALYZE fan")
+        quickly_prepared(connection, replace(twin_of(asked), transactions=log))
+        shares = dict(connection.execute(b"SELECT p1, count(*)::float8 / sum(count(*)) OVER () FROM pgdrag_twin.pool_s1 GROUP BY 1").fetchall())  # fmt: skip
+    # Who is not in the log is chosen so that calls return as many rows as the original's: mostly 9 again.
+    assert [shares[x] for x in ("7", "8")] == pytest.approx([0.5, 0.2], abs=0.01)
+    assert 0.1 <= shares["9"] < 0.2
 
 
 TEXTS = """

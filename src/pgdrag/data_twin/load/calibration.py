@@ -37,6 +37,7 @@ from pgdrag.data_twin.load.work import (
     work_of,
 )
 
+ASKED = "pgdrag_twin.asked"  # candidates with values that the log has, each as often as it has them
 TRIES = 20  # of each stratum
 CHANGES = 3  # that are made and rolled back, to see that nothing refuses them
 _TRY_S = 4.0  # one execution
@@ -49,7 +50,7 @@ _SIZE_ROUNDS = 3
 _CUSTOM_PLANS = 5  # after which the server decides whether it keeps one
 _COMPARED = 4  # strata of which plans are compared
 # A program seldom asks for what is not there: sooner for keys that have fewer rows.
-_COSTS = {"row": 0.0, "joined": 0.005, "absent": 2.0}
+_COSTS = {"asked": 0.0, "row": 0.0, "joined": 0.005, "absent": 2.0}
 # Few keys that are changed wait for each other's rows more than the original's did, and few that are read are cached.
 _BAND_COST, _CHANGED_BAND_COST = 0.2, 1.0
 
@@ -59,8 +60,9 @@ class Stratum:
     """Candidates that are alike.
 
     Attributes:
-        mode: "row": by lot; "joined": by lot, of those that other tables have rows for; "absent": keys that no row has;
-            "1" … : keys of that band, the first having the most rows.
+        mode: "asked": as often as the original's calls had them, by its log; "row": by lot; "joined": by lot, of those
+            that other tables have rows for; "absent": keys that no row has; "1" … : keys of that band, the first having
+            the most rows.
         level: of ranges, lists and prefixes.
         given: values of parameters that no row tells: those that limit rows, and sizes of what is written.
     """
@@ -96,10 +98,12 @@ class Bench:
         most_s: float,
         keeps_plans: bool,
         settings: Mapping[str, str] | None = None,
+        asked: float = 0.0,
     ) -> None:
         """Begin.
 
         Args:
+            asked: share of the original's calls whose values are in the table ASKED.
             settings: of the original that the planner knows.
         """
         self._connection = connection
@@ -108,7 +112,7 @@ class Bench:
         self._fresh = {x.parameter: x for x in fresh}
         self._candidates = candidates
         self._most_s, self._keeps_plans = most_s, keeps_plans
-        self._settings = dict(settings or {})
+        self._settings, self._asked = dict(settings or {}), asked
         self._serial = itertools.count(1)
         # What is changed and rolled back leaves dead rows: a query finds the same rows without.
         probe = probe_of(one.text)
@@ -211,7 +215,9 @@ class Bench:
     def _batches(self, found: Mapping[Stratum, Work | None]) -> Iterator[list[Stratum]]:
         """Yield what to try: likely levels first, then other units of rounded times, other keys, all levels, and other limits."""
         drawn, limits = self._drawn, self._limits()
-        yield [Stratum("row", level, limits[0]) for level in drawn.likely[:3]]
+        modes = ["asked"] if self._asked else []
+        modes += ["row"] if self._asked < 1 else []
+        yield [Stratum(mode, level, limits[0]) for level in drawn.likely[:3] for mode in modes]
         near = self._near(found)
         if units := unit_parameters(self._one):
             others = [(*limits[0], *((n, unit) for n in units)) for unit in UNITS]
@@ -276,8 +282,10 @@ class Bench:
         known = {x: work for x, work in tried.items() if x.mode != "absent" or there.get(x.level) != work.rows}  # fmt: skip
         if len(known) == 1 or not self._one.wanted.calls:
             return {next(iter(known)): 1.0}
+        is_asked = [x.mode == "asked" for x in known]
         shares = best_shares(
             [*known.values()], self._target(),
+            together=(is_asked, self._asked) if any(is_asked) and not all(is_asked) else None,
             weighs_blocks=self._weighs_blocks, costs=[_COSTS.get(x.mode, _BAND_COST if self._weighs_blocks else _CHANGED_BAND_COST) for x in known],
         )  # fmt: skip
         return {x: share for x, share in zip(known, shares, strict=True) if share > 0.001}
@@ -407,7 +415,8 @@ class Bench:
             which = " WHERE is_joined"
         elif stratum.mode.isdigit():
             which = f" WHERE band = {stratum.mode}"
-        return f"SELECT {', '.join(columns) or 'NULL'} FROM {self._candidates}{which}"
+        source = ASKED if stratum.mode == "asked" else self._candidates
+        return f"SELECT {', '.join(columns) or 'NULL'} FROM {source}{which}"
 
     def _execute(self, values: Values) -> Work | None:
         connection = self._connection

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
 import psycopg
 
-from pgdrag.data_twin.load.calibration import Bench, Calibrated
+from pgdrag.data_twin.load.calibration import ASKED, Bench, Calibrated
 from pgdrag.data_twin.load.fresh import Fresh, fresh_options
 from pgdrag.data_twin.load.growth import Growth
 from pgdrag.data_twin.load.parameters import free_value, is_once
@@ -17,6 +18,7 @@ from pgdrag.data_twin.load.sampling import Sampled, sampled
 from pgdrag.data_twin.load.scripts import Sendable
 from pgdrag.data_twin.load.statements import Analysed
 from pgdrag.data_twin.load.work import Values, Work
+from pgdrag.twins.transactions import Parameter
 
 EACH = "e"  # behind the names of pools whose values are for plans of their own
 LEAST_ROWS, MOST_ROWS = 2_000, 100_000  # of a pool
@@ -25,6 +27,7 @@ _CHECKS = 60
 _FEW_CALLS = 1000  # in the window: of so few the mean depends on which values come
 _CANDIDATES = "pgdrag_twin.candidate"
 _MOST_ENTRIES = 5_000
+_ASKED_ROWS = 2_000
 
 _SIZE: LiteralString = """
 SELECT count(*), (SELECT coalesce(avg(pg_catalog.pg_column_size(s.*)), 0) FROM (SELECT * FROM pgdrag_twin.candidate LIMIT 1000) AS s)
@@ -60,6 +63,7 @@ def pooled(
     entries: int = 0,
     growth: Growth | None = None,
     suffix: str = "",
+    logged: Sequence[Parameter] = (),
 ) -> Pooled:
     """Choose a statement's values, and make its pool.
 
@@ -68,6 +72,7 @@ def pooled(
         settings: of the original's planner.
         entries: executions whose entries are left in pending lists.
         growth: gets the rows that it inserts.
+        logged: what the log tells of its parameters.
         suffix: of the pool's name.
     """
     keys = fresh_options(connection, one)
@@ -80,9 +85,10 @@ def pooled(
         free = {n: free_value(one, n, now) for n in one.parameters if n not in one.limits}
         drawn = Sampled("", {}, free=free)
         _make_candidates(connection, drawn)
+    asked = 0.0 if problem or is_once(one) else _make_asked(connection, one, drawn, logged)
     bench = Bench(
         connection, one, drawn, _first(keys), _CANDIDATES,
-        most_s=most_s, keeps_plans=keeps_plans, settings=settings,
+        most_s=most_s, keeps_plans=keeps_plans, settings=settings, asked=asked,
     )  # fmt: skip
     calibrated = bench.calibrated()
     pool, work = f"s{one.number}{suffix}" if one.types else "", calibrated.work
@@ -135,6 +141,39 @@ def _make_candidates(connection: psycopg.Connection[Any], drawn: Sampled) -> str
     connection.execute("ANALYZE pgdrag_twin.candidate")
     row = connection.execute("SELECT count(*) FROM pgdrag_twin.candidate").fetchone()
     return "" if row and row[0] else "there are no rows to take values from"
+
+
+def _make_asked(
+    connection: psycopg.Connection[Any], one: Analysed, drawn: Sampled, logged: Sequence[Parameter]
+) -> float:
+    """Make a table of candidates with each value as often as the log has it, of the parameter with the most values.
+
+    Returns:
+        The share of the original's calls that had one of these.
+    """
+    compared = one.conditions.first()
+    usable = [x for x in logged if x.common and x.number in drawn.levels and x.number in compared and compared[x.number].operator == "="]  # fmt: skip
+    if not usable:
+        return 0.0
+    chosen = max(usable, key=lambda x: x.distinct)
+    value = drawn.column(chosen.number, 0, is_absent=False)
+    columns = [f"p{n}_{level}" for n, count in drawn.levels.items() for level in range(count)]
+    columns += [f"a{n}" for n in drawn.absent]
+    connection.execute(f"DROP TABLE IF EXISTS {ASKED}".encode())
+    connection.execute(
+        f"""
+        CREATE UNLOGGED TABLE {ASKED} AS
+        WITH asked AS (SELECT {value} AS token, share::float8, {", ".join(columns)}, row_number() OVER w AS place, count(*) OVER (PARTITION BY {value}) AS often
+                         FROM {_CANDIDATES} JOIN pg_catalog.jsonb_each_text(%s) AS logged (token, share) ON token = {value}
+                       WINDOW w AS (PARTITION BY {value} ORDER BY n))
+        SELECT row_number() OVER (ORDER BY pg_catalog.hashtextextended(token, i)) AS n, token, share, {", ".join(columns)}
+          FROM asked JOIN pg_catalog.generate_series(1, {_ASKED_ROWS}) AS i ON i <= round(share * {_ASKED_ROWS}) AND place = 1 + (i - 1) %% often""".encode(),
+        (json.dumps(dict(chosen.common)),),
+    )
+    query = f"SELECT coalesce(sum(share), 0) FROM (SELECT DISTINCT token, share FROM {ASKED}) AS t"
+    row = connection.execute(query.encode()).fetchone()
+    assert row is not None, "an aggregate has a row"
+    return min(float(row[0]), 1.0)
 
 
 def _fill(

@@ -39,7 +39,7 @@ _TELLING = 0.005  # share of the load that a statement has to have to be told ab
 
 _BEGIN: tuple[LiteralString, ...] = (
     "CREATE SCHEMA IF NOT EXISTS pgdrag_twin",
-    "DROP TABLE IF EXISTS pgdrag_twin.job, pgdrag_twin.statement, pgdrag_twin.candidate",
+    "DROP TABLE IF EXISTS pgdrag_twin.job, pgdrag_twin.statement, pgdrag_twin.candidate, pgdrag_twin.asked",
     "CREATE TABLE pgdrag_twin.job (job jsonb NOT NULL)",
     "CREATE TABLE pgdrag_twin.statement (number int PRIMARY KEY, wanted jsonb NOT NULL, found jsonb, problem text NOT NULL)",
 )
@@ -72,6 +72,9 @@ def prepare(
     told, settings = keeps_plans(twin), planning_settings(twin)
     # With plans that are made for each call, where those are others.
     other: dict[int, Pooled] = {}
+    logged = (
+        {x.number: x.parameters for x in twin.transactions.statements} if twin.transactions else {}
+    )
     total_s = max(sum(x.exec_s for x in mix.statements.values()), 1e-9)
     end_s = time.monotonic() + _ALL_S
     growth, growing = Growth(connection, twin), grown_tables(mix.statements.values(), twin)
@@ -88,7 +91,7 @@ def prepare(
             _LEAST_S + _SHARED_S * statement.exec_s / total_s, max(end_s - time.monotonic(), 0)
         )
         entries = round(statement.calls * MIDDLE) if _listed_table(statement.text, twin) else 0
-        make = partial(pooled, connection, found, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s, settings=settings, entries=entries, growth=growth if grows(statement, growing) else None)  # fmt: skip
+        make = partial(pooled, connection, found, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s, settings=settings, entries=entries, logged=logged.get(number, ()), growth=growth if grows(statement, growing) else None)  # fmt: skip
         ready[number] = make(keeps_plans=told is not False)
         if told is None and ready[number].plans_differ:
             other[number] = make(keeps_plans=False, suffix=EACH, growth=None)
@@ -109,7 +112,7 @@ def prepare(
     for schema, name in {(x.table.schema, x.table.name) for x in known.values() if x.table}:
         # What was tried left dead rows behind. All pages, or its rows are estimated from those that changed.
         connection.execute(f"VACUUM (DISABLE_PAGE_SKIPPING) {quoted(schema, name)}".encode())
-    connection.execute("DROP TABLE IF EXISTS pgdrag_twin.candidate")
+    connection.execute("DROP TABLE IF EXISTS pgdrag_twin.candidate, pgdrag_twin.asked")
     connection.execute("RESET ALL")
     keep_notes(connection, notes)
     return tuple(notes)

@@ -108,12 +108,16 @@ def mean(shares: Mapping[_Key, float], known: Mapping[_Key, Work]) -> Work:
 
 
 def best_shares(
-    works: Sequence[Work], target: Work, *, weighs_blocks: bool, costs: Sequence[float]
-) -> list[float]:
+    works: Sequence[Work], target: Work, *, weighs_blocks: bool, costs: Sequence[float],
+    together: tuple[Sequence[bool], float] | None = None,
+) -> list[float]:  # fmt: skip
     """Return shares, whose sum is 1, that come as near to the target as any do.
 
     Rows count more than blocks; of shares that are as near, those whose executions are each like the target, and not
     only on average, with the lower costs.
+
+    Args:
+        together: some of the works, and the share that these have together.
     """
     from scipy.optimize import linprog
 
@@ -134,6 +138,9 @@ def best_shares(
         slack[2 * at], slack[2 * at + 1] = -1.0, 1.0
         equal.append([getattr(x, kind) / goal for x in works] + slack)
         sums.append(getattr(target, kind) / goal)
+    if together is not None:
+        equal.append([*map(float, together[0]), *[0.0] * (2 * len(kinds))])
+        sums.append(together[1])
     solved = linprog(objective, A_eq=equal, b_eq=sums, bounds=(0, None), method="highs")
     assert solved.success, "any shares are a solution, more or less near"
     return [max(float(x), 0.0) for x in solved.x[:count]]
