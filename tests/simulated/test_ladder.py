@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from pgdrag.errors import Interrupted, StorageError
+from pgdrag.errors import Interrupted, StorageError, UsageError
 from pgdrag.factors import Problem
 from pgdrag.findings.decay.analysis import Drift
 from pgdrag.findings.find import find
 from pgdrag.findings.steps import LoadSteps
 from pgdrag.journal import Journal
 from pgdrag.lab import run_experiment
-from pgdrag.model import Level, Outcome, RunRecord, Study, WorkloadSpec
-from pgdrag.model.events import Event, TrialFinished, TrialStarted
+from pgdrag.model import Level, Outcome, Result, RunRecord, Study, Trial, WorkloadSpec
+from pgdrag.model.events import Event, Listener, TrialFinished, TrialStarted
 from pgdrag.model.load import LoadProfile, Step
 from pgdrag.testing.simulated import (
     SimulatedKill,
@@ -101,6 +101,40 @@ def test_a_full_disk_ends_the_run_and_its_trial_is_run_again(journal: Journal) -
     assert attempts(journal, run_id) == [(1, 1, "invalid")]
     resumed = run_experiment(run_id, SimulatedTrialRunner(Truth()), journal)
     assert [result.outcome for result in resumed.results] == [Outcome.MEASURED] * 2
+
+
+class Refusing(SimulatedTrialRunner):
+    """A server that refuses all transactions of one treatment with the same error."""
+
+    def __init__(self, treatment: str, sqlstate: str) -> None:
+        super().__init__(Truth())
+        self.treatment, self.sqlstate = treatment, sqlstate
+
+    def run(self, trial: Trial, listen: Listener) -> Result:
+        """Return the trial as simulated, with the error."""
+        result = super().run(trial, listen)
+        if trial.treatment.name != self.treatment or result.measurement is None:
+            return result
+        errors = (("script", self.sqlstate, 'relation "orders" does not exist', 9),)
+        measured = replace(result.measurement, errors=errors)
+        return replace(result, outcome=Outcome.STALLED, measurement=measured)
+
+
+def test_statements_that_are_wrong_end_the_run_after_the_first_trial(journal: Journal) -> None:
+    run_id = begin_simulated(journal, simulated_ladder("a"))
+    with pytest.raises(UsageError, match=r'relation "orders" does not exist \(SQLSTATE 42P01\)'):
+        run_experiment(run_id, Refusing("R0", "42P01"), journal)
+    assert attempts(journal, run_id) == [(1, 1, "stalled")]
+    assert journal.run(run_id).status == "failed"
+
+
+@pytest.mark.parametrize(("treatment", "sqlstate"), [("R1", "42P01"), ("R0", "55P03")])
+def test_what_a_treatment_or_another_session_refuses_ends_nothing(
+    journal: Journal, treatment: str, sqlstate: str
+) -> None:
+    run_id = begin_simulated(journal, simulated_ladder("a"))
+    ended = run_experiment(run_id, Refusing(treatment, sqlstate), journal)
+    assert len(ended.results) == 2
 
 
 @pytest.mark.parametrize(
