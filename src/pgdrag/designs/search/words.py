@@ -85,8 +85,10 @@ def _changes_words(lines: Mapping[str, str]) -> str:
 
 
 def _nothing(found: SearchFinding) -> str:
-    if found.stage is not Stage.DONE:
+    if found.stage is Stage.EXPLORING:
         return f"No answer yet: {found.stage}, {found.trials} of {found.budget} short trials."
+    if found.stage is not Stage.DONE:
+        return f"No answer yet: {found.stage}, after {counted(found.trials, 'short trial')}."
     if found.failed and not found.course:
         return f"None found: none of {counted(found.trials, 'trial')} ran."
     return f"No configuration {found.better} than the baseline was found in {counted(found.trials, 'short trial')}."
