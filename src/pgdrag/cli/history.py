@@ -73,12 +73,12 @@ def history(
             f'{name} was not run at scale "{scale}"',
             hint=did_you_mean(scale, scales) or f"It was run at {listed(scales)}.",
         )
-    ids = [x.run_id for x in summaries if scale in (None, x.scale)]
+    ids = [x.run_id for x in summaries if scale in (None, x.scale)][:last]
     runs = []
     began_s = time.monotonic()
     with live_line(stderr(), first_s=LINE_EVERY_S) as show:
-        for at, run_id in enumerate(ids[:last], start=1):
-            show(f"Reading run {at} of {len(ids[:last])}", time.monotonic() - began_s, None)
+        for at, run_id in enumerate(ids, start=1):
+            show(f"Reading run {at} of {len(ids)}", time.monotonic() - began_s, None)
             runs.append(journal.run(run_id, has_recordings=False))
     newest = next((run for run in runs if run.status == "done"), runs[0])
     names = [rung.name for rung in newest.study.rungs]

@@ -49,9 +49,9 @@ def _vectors(
             if _MAKES_VECTORS in column.default and key in known:
                 yield key[:2], column.default, known[key]
     for index in twin.schema.indexes:
-        for expression in index.keys:
+        for expression in (x for x in index.keys if _MAKES_VECTORS in x):
             own = [x for x in known.values() if (x.schema, x.relation) == (index.schema, index.name)]  # fmt: skip
-            if _MAKES_VECTORS in expression and len(own) == 1:
+            if len(own) == 1:
                 yield (index.schema, index.table), expression, own[0]
 
 

@@ -40,6 +40,7 @@ _MOST_STRETCHES = 900
 _MOST_CUT = 0.05
 _BETTER_FIRST = ("csvlog", "jsonlog", "stderr")
 _STAMP = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?")
+_SEVERITY = re.compile(rb"\b(?:LOG|PANIC|FATAL|ERROR|WARNING|NOTICE|INFO|STATEMENT|DETAIL|HINT|CONTEXT):  ")  # fmt: skip
 _ENGLISH = ("", "c", "posix", "en")
 _SETTINGS: LiteralString = (
     "SELECT name, reset_val FROM pg_settings WHERE name LIKE 'log\\_%%' OR name = 'lc_messages'"
@@ -264,9 +265,6 @@ def refuse_other_files(files: Iterable[LogFile]) -> None:
         head = file.head()
         if head and (b"\0" in head or _SEVERITY.search(head) is None):
             _opened(file, {})
-
-
-_SEVERITY = re.compile(rb"\b(?:LOG|PANIC|FATAL|ERROR|WARNING|NOTICE|INFO|STATEMENT|DETAIL|HINT|CONTEXT):  ")  # fmt: skip
 
 
 def check_logs(files: Iterable[LogFile], settings: Mapping[str, str]) -> None:

@@ -36,17 +36,21 @@ def grown_tables(statements: Iterable[Statement], twin: Twin) -> frozenset[str]:
     """Return tables that get rows of the present moment, and of which queries ask for the latest ones."""
     recent = [x for x in map(_text, statements) if _NOW.search(x)]
     asked = {word for x in recent if change_of(x).kind == "select" for word in re.findall(r"\w+", x)}  # fmt: skip
-    inserted = {x.table[-1] for x in map(change_of, recent) if x.kind == "insert" and x.table and not x.has_conflict}  # fmt: skip
     # What a trigger does would not be undone.
-    return frozenset(inserted & asked - {x.table for x in twin.schema.triggers})
+    return frozenset({*map(_inserted_into, recent)} & asked - {x.table for x in twin.schema.triggers})  # fmt: skip
 
 
 def grows(statement: Statement, tables: frozenset[str]) -> bool:
     """Whether a statement inserts rows of the present moment into one of these tables."""
     text = _text(statement)
+    return _NOW.search(text) is not None and _inserted_into(text) in tables
+
+
+def _inserted_into(text: str) -> str:
+    """Return the table that a statement inserts into without ON CONFLICT; "" where it does not."""
     change = change_of(text)
-    is_insert = change.kind == "insert" and not change.has_conflict and bool(change.table)
-    return is_insert and change.table[-1] in tables and _NOW.search(text) is not None
+    is_insert = change.kind == "insert" and change.table and not change.has_conflict
+    return change.table[-1] if is_insert else ""
 
 
 def _text(statement: Statement) -> str:

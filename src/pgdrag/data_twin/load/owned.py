@@ -12,7 +12,7 @@ from pgdrag.data_twin.load.links import columns_by_parameter, foreign_keys, key_
 from pgdrag.data_twin.load.statements import Analysed
 from pgdrag.twins.model import Twin
 
-# What a change takes by itself, some tens of microseconds, is in its time as well: a shorter wait could not be told from that.
+# A change's time includes some tens of microseconds of its own work: a shorter wait cannot be told apart from that.
 _LEAST_S = 50e-6
 _LEAST_CALLS = 1000  # of which the mean time is known to some per cent, whatever a single wait was
 # Rows in use are taken for equally often used, and sessions for always at work: that may be wrong by a factor of two, not of three.
