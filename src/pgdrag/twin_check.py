@@ -104,7 +104,8 @@ def check_twin(
         listen(PhaseStarted("plan the statements"))
         plans = _plans(twin, cluster, bench)
         longest_s = for_s + _SLACK_S
-        load = LoadProfile(sessions, warm_up_s, longest_s, longest_s, pacing=pacing_of(twin, for_s))
+        pacing = pacing_of(twin, for_s, warm_up_s=warm_up_s)
+        load = LoadProfile(sessions, warm_up_s, longest_s, longest_s, pacing=pacing)
         there = captured_under_load(
             checked.workload, cluster, bench.driver, load, for_s=for_s, listen=listen
         )
@@ -135,14 +136,14 @@ def sessions_of(twin: Twin) -> int:
     return max(1, round(activity.active + activity.idle_in_transaction), min(activity.most_active, 64))  # fmt: skip
 
 
-def pacing_of(twin: Twin, for_s: float) -> Pacing:
-    """Return the pace of as many transactions in so long as there were in the original's window, if the machine is fast enough.
+def pacing_of(twin: Twin, for_s: float, *, warm_up_s: float = 0.0) -> Pacing:
+    """Return the pace at which half of the original's transactions have run by the middle of so long a window, if the machine is fast enough.
 
     What a call does depends on how many there were before it: a page that is changed again is pruned, and logged whole no
-    more; a table has grown.
+    more; a table has grown. The data are those of the beginning of the original's window, and grow while the load warms up, too.
     """
     transactions = sum(x.weight for x in known_mix(twin).types)
-    return Open(transactions / for_s) if transactions else Closed()
+    return Open(transactions / (for_s + 2 * warm_up_s)) if transactions else Closed()
 
 
 def _settings(

@@ -206,3 +206,9 @@ def test_a_check_runs_as_many_transactions_as_there_were_in_the_originals_window
     """500 reads and 500 writes in a minute, each a transaction: in ten seconds 100 each second."""
     assert pacing_of(ORIGINAL, 10.0) == Open(100.0)
     assert pacing_of(twin_of(), 10.0) == Closed()
+
+
+def test_a_check_has_run_half_of_the_originals_transactions_by_the_middle_of_its_window() -> None:
+    pacing = pacing_of(ORIGINAL, 10.0, warm_up_s=5.0)
+    assert isinstance(pacing, Open)
+    assert pacing.rate_per_s * (5.0 + 10.0 / 2) == 500
