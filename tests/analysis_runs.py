@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pgdrag.model import (
     Applied,
@@ -100,6 +101,14 @@ def result(
         measurement=None if committed is None else measurement(committed, driver=driver),
         evidence=tuple(evidence),
     )
+
+
+def refused(given: Result, sqlstate: str) -> Result:
+    """Return a result as it is where the server refuses all transactions with the same error."""
+    assert given.measurement is not None
+    errors = (("script", sqlstate, 'relation "orders" does not exist', 9),)
+    measured = replace(given.measurement, errors=errors)
+    return replace(given, outcome=Outcome.STALLED, measurement=measured)
 
 
 def run_of(

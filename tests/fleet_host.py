@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from analysis_runs import refused
 from pgdrag.errors import StorageError
 from pgdrag.fleet.agent import Agent, Ticket
 from pgdrag.fleet.messages import Done, Facts, FromHost, Order
@@ -27,6 +28,7 @@ from pgdrag.station import TrialRunner
 from pgdrag.testing.simulated import SIMULATED_HOST, SimulatedTrialRunner, Truth
 
 TRUTH, TRIAL_S, MARKS, FULL = "FLEET_TRUTH", "FLEET_TRIAL_S", "FLEET_MARKS", "FLEET_FULL"
+REFUSED = "FLEET_REFUSED"
 
 
 class SlowRunner(SimulatedTrialRunner):
@@ -45,7 +47,8 @@ class SlowRunner(SimulatedTrialRunner):
             if MARKS in os.environ:
                 with Path(os.environ[MARKS]).open("a") as file:
                     file.write(f"{trial.number}\n")
-            return super().run(trial, listen)
+            result = super().run(trial, listen)
+            return refused(result, os.environ[REFUSED]) if REFUSED in os.environ else result
         finally:
             child.kill()
             child.wait()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 
 from pgdrag.duration import Budget, Experience
+from pgdrag.errors import UsageError
 from pgdrag.host.clock import CLOCK
 from pgdrag.journal import Journal
 from pgdrag.model import (
@@ -35,6 +36,7 @@ from pgdrag.model.events import (
 MOST_LOSSES = 3
 # What a design knows so far is told of no more results of a block: it looks at all of them each time.
 MOST_SO_FAR = 200
+_WRONG = "42"  # class of SQLSTATEs: syntax, names that are not there, missing rights
 
 
 def expand(
@@ -210,11 +212,15 @@ class Agenda:
 
         When this returns it is on disk. It does not count where that attempt is over: another one has begun, it has a
         result already, or the design did not ask for the trial after all.
+
+        Raises:
+            UsageError: the workload's statements are wrong; the result is on disk.
         """
         series = self._found(turn)
         if series is None or not self._journal.end_attempt(self.run.run_id, turn.attempt, result):
             return False
         self._finish(series, result)
+        _refuse_unrunnable(result, self.run.study)
         return True
 
     def lost(self, turn: Turn, reason: str) -> None:
@@ -353,6 +359,24 @@ class Agenda:
             if not is_its_own or before.get(one.todo[0].replicate, host) == host
         )
         return next(chain(begun, free), None)
+
+
+def _refuse_unrunnable(result: Result, study: Study) -> None:
+    """Stop where the server refuses what the workload sends as it is written: in no other trial would it run.
+
+    Raises:
+        UsageError: the baseline has committed nothing, as all its statements are wrong.
+    """
+    errors = result.measurement.errors if result.measurement else ()
+    is_baseline = result.trial.treatment.identity == study.rungs[0].treatment.identity
+    is_wrong = bool(errors) and all(sqlstate.startswith(_WRONG) for _, sqlstate, _, _ in errors)
+    if result.outcome is Outcome.STALLED and is_baseline and is_wrong:
+        _, sqlstate, said, _ = errors[0]
+        raise UsageError(
+            f"the workload cannot run: {said} (SQLSTATE {sqlstate})",
+            detail="Without any treatment, the server refuses all of its transactions.",
+            hint="Mend its script, or give it the tables that it needs, and start again.",
+        )
 
 
 def _is_of(kept: Trial, planned: Trial) -> bool:

@@ -16,13 +16,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pgdrag.agenda import Agenda
-from pgdrag.errors import Interrupted, StorageError, UsageError
+from pgdrag.errors import Interrupted, StorageError
 from pgdrag.journal import Journal
-from pgdrag.model import Outcome, Result, RunRecord, Study
+from pgdrag.model import RunRecord
 from pgdrag.model.events import Listener, ignore
 from pgdrag.station import Station, TrialRunner
-
-_WRONG = "42"  # class of SQLSTATEs: syntax, names that are not there, missing rights
 
 
 def run_experiment(
@@ -52,28 +50,9 @@ def run_experiment(
                     agenda.lost(turn, error.message)
                     raise
                 agenda.record(turn, result)
-                _refuse_unrunnable(result, agenda.run.study)
         finally:
             bench.close()
     return journal.run(run_id)
-
-
-def _refuse_unrunnable(result: Result, study: Study) -> None:
-    """Stop where the server refuses what the workload sends as it is written: in no other trial would it run.
-
-    Raises:
-        UsageError: the baseline has committed nothing, as all its statements are wrong.
-    """
-    errors = result.measurement.errors if result.measurement else ()
-    is_baseline = result.trial.treatment.identity == study.rungs[0].treatment.identity
-    is_wrong = bool(errors) and all(sqlstate.startswith(_WRONG) for _, sqlstate, _, _ in errors)
-    if result.outcome is Outcome.STALLED and is_baseline and is_wrong:
-        _, sqlstate, said, _ = errors[0]
-        raise UsageError(
-            f"the workload cannot run: {said} (SQLSTATE {sqlstate})",
-            detail="Without any treatment, the server refuses all of its transactions.",
-            hint="Mend its script, or give it the tables that it needs, and start again.",
-        )
 
 
 @contextmanager

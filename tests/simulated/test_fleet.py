@@ -20,9 +20,9 @@ import pytest
 pytest.importorskip("cryptography", reason="the extra fleet is not installed")
 
 import fleet_runs
-from fleet_host import FULL, TRIAL_S
+from fleet_host import FULL, REFUSED, TRIAL_S
 from fleet_runs import Place, processes_of, refuse_twice, study_of, without_hosts
-from pgdrag.errors import ServerError
+from pgdrag.errors import ServerError, UsageError
 from pgdrag.findings.find import find
 from pgdrag.fleet.agent import Ticket
 from pgdrag.fleet.coordinator import Coordinator, NoHosts
@@ -31,6 +31,7 @@ from pgdrag.fleet.starting import Started
 from pgdrag.fleet.tls import COORDINATOR, Authority
 from pgdrag.host.machine_lock import MACHINE_VARIABLE
 from pgdrag.host.process_alive import wait_until
+from pgdrag.model import Outcome
 from pgdrag.model.events import Event, HostChanged, TrialStarted, ignore
 
 # Long enough for a busy machine: a trial that is lost three times is believed to be the reason.
@@ -271,6 +272,19 @@ def test_without_a_host_the_run_ends_and_says_of_each_why(
     with pytest.raises(NoHosts) as caught:
         place.lead(place.begin(study_of()))
     assert caught.value.detail == "local-1: its worker ended with status 1"
+
+
+def test_a_workload_that_the_server_refuses_ends_the_run_on_all_hosts(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(REFUSED, "42P01")
+    run_id = place.begin(study_of("compare", max_pairs=10, precision=1e-9))
+    with pytest.raises(UsageError, match=r'relation "orders" does not exist \(SQLSTATE 42P01\)'):
+        place.lead(run_id)
+    found = place.journal.run(run_id)
+    assert found.status == "failed"
+    assert {x.outcome for x in found.results} == {Outcome.STALLED}
+    assert len(found.results) <= 2 * 3, "no host begins another pair after its first"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis_runs import refused
 from pgdrag.errors import Interrupted, StorageError, UsageError
 from pgdrag.factors import Problem
 from pgdrag.findings.decay.analysis import Drift
@@ -113,11 +114,8 @@ class Refusing(SimulatedTrialRunner):
     def run(self, trial: Trial, listen: Listener) -> Result:
         """Return the trial as simulated, with the error."""
         result = super().run(trial, listen)
-        if trial.treatment.name != self.treatment or result.measurement is None:
-            return result
-        errors = (("script", self.sqlstate, 'relation "orders" does not exist', 9),)
-        measured = replace(result.measurement, errors=errors)
-        return replace(result, outcome=Outcome.STALLED, measurement=measured)
+        is_refused = trial.treatment.name == self.treatment
+        return refused(result, self.sqlstate) if is_refused else result
 
 
 def test_statements_that_are_wrong_end_the_run_after_the_first_trial(journal: Journal) -> None:
