@@ -37,7 +37,7 @@ from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.datasets import target_for
 from pgdrag.servers.scratch import Scratch, write_whole
 from pgdrag.servers.sweep import sweep
-from pgdrag.twin_check import CheckedTwin, captured_under_load, check_twin
+from pgdrag.twin_check import CheckedTwin, Window, captured_under_load, check_twin
 from pgdrag.twins import read_twin, twin_bytes
 from pgdrag.twins.leaks import scan
 from pgdrag.workloads import Workload
@@ -208,7 +208,7 @@ class Contest:
                 connection.execute("VACUUM ANALYZE")
             load = LoadProfile(self._database.sessions, WARM_UP_S, window_s + 120, window_s + 120)
             twin = captured_under_load(
-                workload, cluster, self._bench.driver, load, for_s=window_s, role=WATCHER, log=log, listen=_listen
+                workload, cluster, self._bench.driver, load, window=Window(window_s), role=WATCHER, log=log, listen=_listen
             )  # fmt: skip
             content = twin_bytes(twin)
             found = scan(twin, original_values(reach(cluster.conninfo()), rows=1000))

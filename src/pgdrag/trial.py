@@ -35,7 +35,7 @@ from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.datasets import target_for
 from pgdrag.servers.scratch import full_disk
 from pgdrag.servers.server_log import damage, is_full_disk
-from pgdrag.servers.snapshot import CLEAN, shutdown_state
+from pgdrag.servers.snapshot import CLEAN, Snapshot, shutdown_state
 from pgdrag.units import format_duration
 from pgdrag.workloads import Driving, Workload
 
@@ -107,7 +107,7 @@ def run_trial(trial: Trial, bench: Provision, listen: Listener = ignore) -> Resu
     evidence, checked = Evidence(), _Checked()
     try:
         with bench.cluster(trial, log) as provided:
-            log.warnings.extend(_doubts(workload, provided.snapshot.check))
+            log.warnings.extend(_doubts(workload, provided.snapshot))
             problems = bench.check(trial.treatment.levels, trial.workload)
             treatment = AppliedTreatment(trial, provided.cluster, here, problems, log)
             try:
@@ -161,11 +161,11 @@ def run_trial(trial: Trial, bench: Provision, listen: Listener = ignore) -> Resu
     )
 
 
-def _doubts(workload: Workload, check: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Return what a check of the dataset warns of; without one, what its workload warns of then."""
-    if check is None:
-        return (workload.unchecked,) if workload.unchecked else ()
-    return check
+def _doubts(workload: Workload, snapshot: Snapshot) -> tuple[str, ...]:
+    """Return what loading and a check of the dataset warn of; without a check, what its workload warns of then."""
+    if snapshot.check is None:
+        return (*snapshot.warnings, *filter(None, [workload.unchecked]))
+    return (*snapshot.warnings, *snapshot.check)
 
 
 def driving(

@@ -5,8 +5,10 @@ What is found stays with the data: trials that use it carry the warnings.
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,13 +17,14 @@ from pgdrag.capture.log.source import LogRequest
 from pgdrag.capture.twin import TwinCapture
 from pgdrag.data_twin import clock
 from pgdrag.data_twin.load.job import known_mix
-from pgdrag.data_twin.sizes import scaled_settings, table_scale
+from pgdrag.data_twin.sizes import at_the_beginning, scaled_settings, table_scale
 from pgdrag.driver.connection_string import reach
+from pgdrag.driver.contract import IntervalLine, Line, WarmingLine
 from pgdrag.driver.process import Driver
 from pgdrag.errors import DriverError, ServerDidNotStart, TwinError
 from pgdrag.experiment.applicable import applicable
 from pgdrag.experiment.formats import Configuration, Given, Place
-from pgdrag.model.events import Listener, PhaseStarted
+from pgdrag.model.events import Listener, PhaseStarted, ignore
 from pgdrag.model.load import Closed, LoadProfile, Open, Pacing
 from pgdrag.model.recordings import Plan
 from pgdrag.planning.explaining import PlanningSession
@@ -41,6 +44,8 @@ from pgdrag.workloads import Driving, Workload
 
 WARM_UP_S = 3.0  # short: the data are those of the moment in which the original's window began
 _SLACK_S = 120.0  # for which the load goes on beyond the window: the capture reads catalogs before and after it
+_LONGER = 10.0  # than asked for: so long the window lasts at most, for as many transactions as in the original
+_ENOUGH = 0.95  # of those
 _SEED = 1
 _STATEMENTS = {"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.max": "5000"}
 
@@ -77,6 +82,7 @@ def check_twin(
 
     Args:
         bench: where its server is made; the data are made there, unless they are there.
+        for_s: how long at least; longer until half of the original's transactions had run by the middle of the window.
         sessions: of the load.
         settings: of the server; None: the original's, as far as this machine can have them, with caches at the scale.
 
@@ -103,11 +109,12 @@ def check_twin(
         notes += _start(cluster, settings)
         listen(PhaseStarted("plan the statements"))
         plans = _plans(twin, cluster, bench)
-        longest_s = for_s + _SLACK_S
+        longest_s = _LONGER * for_s + _SLACK_S
         pacing = pacing_of(twin, for_s, warm_up_s=warm_up_s)
         load = LoadProfile(sessions, warm_up_s, longest_s, longest_s, pacing=pacing)
+        window = Window(for_s, _transactions(twin), listen)
         there = captured_under_load(
-            checked.workload, cluster, bench.driver, load, for_s=for_s, listen=listen
+            checked.workload, cluster, bench.driver, load, window=window, listen=listen
         )
     at_scale = partial(table_scale, scale=checked.scale)
     found = fidelity(
@@ -127,6 +134,7 @@ def check_twin(
         for_s=there.workload.window_s,
         fidelity=found,
         notes=tuple(notes),
+        hurried=(*snapshot.warnings, *window.doubts),
     )
 
 
@@ -142,8 +150,63 @@ def pacing_of(twin: Twin, for_s: float, *, warm_up_s: float = 0.0) -> Pacing:
     What a call does depends on how many there were before it: a page that is changed again is pruned, and logged whole no
     more; a table has grown. The data are those of the beginning of the original's window, and grow while the load warms up, too.
     """
-    transactions = sum(x.weight for x in known_mix(twin).types)
+    transactions = _transactions(twin)
     return Open(transactions / (for_s + 2 * warm_up_s)) if transactions else Closed()
+
+
+def _transactions(twin: Twin) -> float:
+    """Return how many there were in the original's window."""
+    return sum(x.weight for x in known_mix(twin).types)
+
+
+class Window:
+    """How long a load is watched: for a time, and until half of a number of transactions had run by its middle.
+
+    But not for far longer than the time.
+
+    Attributes:
+        for_s: the time.
+    """
+
+    def __init__(
+        self,
+        for_s: float,
+        transactions: float = 0.0,
+        listen: Listener = ignore,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.for_s, self._wanted = for_s, transactions
+        self._listen, self._clock = listen, clock
+        self._warmed, self._ran, self._end_s = 0, 0, math.inf
+
+    def note(self, line: Line) -> None:
+        """Count the transactions of the driver's line."""
+        if isinstance(line, WarmingLine):
+            self._warmed += line.committed + line.failed
+        if isinstance(line, IntervalLine):
+            self._ran += sum(x.committed + x.rolled_back + x.failed for x in line.transactions.values())  # fmt: skip
+
+    def is_enough(self) -> bool:
+        """Return whether the load need not be watched any longer, after the time."""
+        if not self._is_met and self._end_s == math.inf:
+            longest_s = (_LONGER - 1) * self.for_s
+            self._end_s = self._clock() + longest_s
+            self._listen(PhaseStarted("watch the load until it has run enough transactions", longest_s))  # fmt: skip
+        return self._is_met or self._clock() > self._end_s
+
+    @property
+    def _is_met(self) -> bool:
+        return 2 * self._warmed + self._ran >= _ENOUGH * self._wanted
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What is to be said of it afterwards, in clauses."""
+        if self._is_met:
+            return ()
+        return (
+            f"the load ran {(2 * self._warmed + self._ran) / self._wanted:.2f} times as many transactions as in the original's window, though it was watched "
+            f"{_LONGER:g} times as long as asked for; what a call does depends on how many there were before it: check with a larger --for, or on a less busy machine",
+        )
 
 
 def _settings(
@@ -181,14 +244,17 @@ def _start(cluster: Cluster, settings: Mapping[str, str]) -> Iterator[str]:
 
 
 def _plans(twin: Twin, cluster: Cluster, bench: Provision) -> Plans:
-    """Return each statement's plan by the original's statistics, and on the data twin; None where there is none."""
+    """Return each statement's plan by the original's statistics, and on the data twin; None where there is none.
+
+    Both as tables were when the window began: sessions keep plans, and a small table may be twice as large when it ends.
+    """
     statements = [x for x in twin.workload.statements if x.is_plannable]
     is_generic = bench.binaries.version_num >= GENERIC_SINCE
     path = (clock.PATH, *map(quoted, dict.fromkeys(("public", *twin.schema.schemas))))
     settings = {"search_path": ", ".join(path)}
     found: Plans = {}
     with (
-        running_plan_twin(twin, bench.binaries, bench.scratch) as plan_twin,
+        running_plan_twin(at_the_beginning(twin), bench.binaries, bench.scratch) as plan_twin,
         plan_twin.session(is_generic=is_generic) as before,
         cluster.connect(application_name="pgdrag twin check", role=cluster.load_role) as connection,
     ):
@@ -216,7 +282,7 @@ def captured_under_load(
     driver: Driver,
     load: LoadProfile,
     *,
-    for_s: float,
+    window: Window,
     role: str = Cluster.superuser,
     log: LogRequest | None = None,
     listen: Listener,
@@ -224,7 +290,7 @@ def captured_under_load(
     """Return a capture of a server while a workload's load runs there.
 
     Args:
-        load: goes on for longer than the capture.
+        load: goes on for longer than the window.
         role: that captures.
         log: of the server, where its transactions are to be captured, too.
 
@@ -233,13 +299,13 @@ def captured_under_load(
     """
     listen(PhaseStarted("warm up", load.warm_up_s))
     target = target_for(workload, cluster)
-    with workload.driving(driver, target, load, seed=_SEED, listen=lambda _: None) as driving:
+    with workload.driving(driver, target, load, seed=_SEED, listen=window.note) as driving:
         driving.warm_up()
         early: list[Exception] = []
         thread = threading.Thread(target=_measure, args=(driving, early), daemon=True)
         thread.start()
-        listen(PhaseStarted("watch the load", for_s))
-        found = TwinCapture(reach(cluster.conninfo(role=role)), log=log).run(for_s)
+        listen(PhaseStarted("watch the load", window.for_s))
+        found = TwinCapture(reach(cluster.conninfo(role=role)), log=log).run(window.for_s, is_enough=window.is_enough)  # fmt: skip
         if early:
             raise early[0]
     return found

@@ -70,8 +70,10 @@ def test_a_snapshot_is_found_under_its_key_with_what_was_said_of_it(
     store: SnapshotStore, cluster: Cluster
 ) -> None:
     assert store.get("described") is None
-    created = store.create("described", cluster, {"warehouses": 3, "seed": 2**64 - 1})
+    said = {"warehouses": 3, "seed": 2**64 - 1}
+    created = store.create("described", cluster, said, warnings=["it was made in a hurry"])
     assert store.get("described") == created
+    assert created.warnings == ("it was made in a hurry",)
     assert created.describe == {"warehouses": 3, "seed": 2**64 - 1}
     assert created in store.list()
     store.remove("described")

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from in_process import pgdrag
+from pgdrag.data_twin.load import prepare_load
+from pgdrag.english import as_sentence
 from pgdrag.model import Outcome, Treatment, Trial, WorkloadSpec
+from pgdrag.model.events import Event, PhaseStarted
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.scratch import SCRATCH_VARIABLE
 from pgdrag.trial import ServerTrialRunner, run_trial
-from pgdrag.twin_check import CheckedTwin, captured_under_load, check_twin, sessions_of
+from pgdrag.twin_check import CheckedTwin, Window, captured_under_load, check_twin, sessions_of
 from pgdrag.twins import read_twin, twin_bytes
 from pgdrag.twins.fidelity import TwinCheck
 from pgdrag.workloads.pgbench import Pgbench
@@ -42,7 +48,7 @@ def twin_file(bench: ServerTrialRunner, tmp_path_factory: pytest.TempPathFactory
             connection.execute("CREATE EXTENSION pg_stat_statements SCHEMA public")
             connection.execute("VACUUM ANALYZE")
         twin = captured_under_load(
-            workload, cluster, bench.driver, LOAD, for_s=2.0, listen=lambda _: None
+            workload, cluster, bench.driver, LOAD, window=Window(2.0), listen=lambda _: None
         )
     file = tmp_path_factory.mktemp("twin") / "bank.twin"
     file.write_bytes(twin_bytes(twin))
@@ -95,6 +101,27 @@ def test_a_run_with_the_twin_says_that_nobody_checked_it_and_then_what_the_check
     found = warnings(bench, twin_file)
     assert not any("nobody has checked" in x for x in found)
     assert set(checked.fidelity.warnings) <= set(found)
+
+
+def test_a_load_that_was_prepared_in_too_little_time_is_not_taken_for_a_whole_one(
+    bench: ServerTrialRunner, twin_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query that finds a row in half of its calls takes keys that are not there: a clock that races ends the tries before those."""
+    twin = read_twin(twin_file)
+    statements = (replace(x, rows=x.calls // 2 if x.text.startswith("SELECT") else x.rows) for x in twin.workload.statements)  # fmt: skip
+    file = tmp_path / "half.twin"
+    file.write_bytes(twin_bytes(replace(twin, workload=replace(twin.workload, statements=tuple(statements)))))  # fmt: skip
+    prepare = partial(prepare_load, clock=lambda: 1e9 * time.monotonic())
+    monkeypatch.setattr("pgdrag.workloads.twin.prepare_load", prepare)
+    events: list[Event] = []
+    found = check_twin(
+        CheckedTwin(read_twin(file), TwinWorkload(file=str(file)), 1.0, file.name),
+        bench, for_s=1.0, sessions=1, warm_up_s=0.1, listen=events.append,
+    )  # fmt: skip
+    [clause] = found.hurried
+    assert "too slow to try enough values for 1 statement" in clause
+    assert as_sentence(clause) in [x.explanation for x in events if isinstance(x, PhaseStarted)]
+    assert clause in warnings(bench, file)
 
 
 def test_a_twin_without_statements_cannot_be_checked(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from time import monotonic
 
 import psycopg
 import pytest
@@ -171,6 +172,24 @@ def test_the_same_seed_makes_the_same_pools(shop: Cluster, notes: tuple[str, ...
             return connection.execute("SELECT p1 FROM pgdrag_twin.pool_s3 ORDER BY n LIMIT 50").fetchall()  # fmt: skip
 
     assert pool(7) == pool(7) != pool(8)
+
+
+def test_a_slow_machine_tries_as_much_as_a_fast_one_and_says_when_it_cannot(
+    shop: Cluster, notes: tuple[str, ...]
+) -> None:
+    """A customer is found in 6 of 10 calls: that takes keys that are not there, which are tried last."""
+    pools = []
+    for slower in (1.0, 8.0, 1e9):
+        warnings: list[str] = []
+        with as_load(shop) as connection:
+            said = prepare_load(
+                connection, twin_of(READS[2]), seed=1, warn=warnings.append, clock=lambda x=slower: x * monotonic()
+            )  # fmt: skip
+            pools.append(connection.execute("SELECT p1 FROM pgdrag_twin.pool_s3 ORDER BY n").fetchall())  # fmt: skip
+    assert pools[0] == pools[1] != pools[2]
+    assert "too slow to try enough values for 1 statement with 100 % of the time" in warnings[0]
+    assert "statement 3 (SELECT * FROM customer" in warnings[0]
+    assert warnings[0] in said
 
 
 @pytest.mark.parametrize("groups", [1, 10])

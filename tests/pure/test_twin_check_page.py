@@ -36,6 +36,14 @@ def test_the_verdict_comes_first_and_what_is_off_is_marked() -> None:
     assert "Role x is not here." in text
 
 
+def test_a_load_for_which_there_was_too_little_time_is_said_beside_the_verdict() -> None:
+    hurried = replace(check(OFF), hurried=("the server was too slow",))
+    text = " ".join(blocks_as_text(check_blocks(hurried)).split())
+    assert 0 < text.index("The server was too slow.") < text.index("Load Statement")
+    assert "The server was too slow." in render_check_html(hurried)
+    assert json.loads(render_check_json(hurried))["hurried"] == ["the server was too slow"]
+
+
 def test_of_many_statements_the_first_ten_are_shown_and_the_rest_counted() -> None:
     first = OFF.statements[0]
     many = replace(

@@ -8,6 +8,7 @@ import pytest
 from test_twin_file import TWIN
 
 from pgdrag.data_twin.sizes import (
+    at_the_beginning,
     bytes_before,
     data_twin_bytes,
     rows_of,
@@ -54,6 +55,13 @@ def test_a_table_that_was_updated_in_the_window_begins_as_small_as_it_was() -> N
     assert bytes_before(replace(INDEX, bytes_before=0), updated) == 0
     assert bytes_before(INDEX, replace(TABLE, moved={"n_tup_ins": 50_000})) == 1_228_800
     assert bytes_before(replace(INDEX, bytes=None), TABLE) is None
+
+
+def test_plans_are_those_of_tables_as_large_as_when_the_window_began() -> None:
+    """A session keeps a plan, whatever the table grows to."""
+    grown = replace(SMALL, bytes_before=8192)
+    before = at_the_beginning(replace(SHOP, relations=(replace(TABLE, bytes=None), grown, replace(INDEX, table="code"))))  # fmt: skip
+    assert [x.bytes for x in before.relations] == [None, 8192, INDEX.bytes]
 
 
 def test_rows_that_no_page_has_room_for_count() -> None:

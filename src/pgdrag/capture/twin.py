@@ -130,8 +130,18 @@ class TwinCapture:
         self._tracker = HoldTracker(LOOK_EVERY_S)
         self._sees_all = False
 
-    def run(self, for_s: float, listen: Listener = lambda _: None) -> Twin:
+    def run(
+        self,
+        for_s: float,
+        listen: Listener = lambda _: None,
+        *,
+        is_enough: Callable[[], bool] = lambda: True,
+    ) -> Twin:
         """Look for a time, then return the twin; Ctrl-C ends the looking, and a second one the capture.
+
+        Args:
+            for_s: how long at least.
+            is_enough: whether the window may end then; it is asked about once a second.
 
         Raises:
             ServerLost: the server does not answer, or was lost: nothing is captured.
@@ -151,7 +161,7 @@ class TwinCapture:
                 )
                 observer.query(_SESSION)
                 cpu_s = _cpu_s(existing, observer)
-                twin = self._captured(observer, for_s, listen)
+                twin = self._captured(observer, for_s, listen, is_enough)
                 ended_cpu_s = _cpu_s(existing, observer)
         except psycopg.Error as error:
             words = error.diag.message_primary or str(error).partition("\n")[0]
@@ -162,7 +172,9 @@ class TwinCapture:
         self.cost = Cost(observer.queries, observer.query_s, spent_s, time.monotonic() - began_s)
         return twin
 
-    def _captured(self, observer: Observer, for_s: float, listen: Listener) -> Twin:
+    def _captured(
+        self, observer: Observer, for_s: float, listen: Listener, is_enough: Callable[[], bool]
+    ) -> Twin:
         now = datetime.now(UTC)
         listen(CaptureProgress("Reading the schema", 0.0))
         # Before the window, so that what cannot be read costs no wait.
@@ -176,7 +188,7 @@ class TwinCapture:
         counters, sizes = read_counters(observer), read_sizes(observer)
         looks = ActivityLooks(observer)
         began_s = time.monotonic()
-        self._look(observer, looks, account, for_s, listen)
+        self._look(observer, looks, account, for_s, listen, is_enough)
         window_s = time.monotonic() - began_s
         looks.end(observer)
         if log is not None:
@@ -268,12 +280,13 @@ class TwinCapture:
         account: StatementAccount | None,
         for_s: float,
         listen: Listener,
+        is_enough: Callable[[], bool],
     ) -> None:
         """Look about once a second; the statements a little less often."""
         begin_s = time.monotonic()
         read_s = begin_s
         try:
-            while (left_s := begin_s + for_s - time.monotonic()) > 0:
+            while (left_s := begin_s + for_s - time.monotonic()) > 0 or not is_enough():
                 looks.look(observer)
                 self._look_at_holders(observer)
                 if observer.connection.closed:
@@ -284,7 +297,8 @@ class TwinCapture:
                     if isinstance(skipped, Unseen):
                         self._note_skipped(skipped)
                 listen(CaptureProgress(WATCHING, time.monotonic() - begin_s))
-                time.sleep(max(min(self._rng.uniform(0.5, 1.5) * LOOK_EVERY_S, left_s), 0.0))
+                pause_s = self._rng.uniform(0.5, 1.5) * LOOK_EVERY_S
+                time.sleep(min(pause_s, left_s) if left_s > 0 else pause_s)
         except KeyboardInterrupt:
             if observer.connection.closed:
                 raise

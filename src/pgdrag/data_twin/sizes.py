@@ -7,6 +7,7 @@ codes, branches, warehouses. All others have their rows times the scale, and nev
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from pgdrag.twins.model import Relation, Setting, Twin
 
@@ -42,6 +43,17 @@ def bytes_before(relation: Relation, table: Relation) -> float | None:
     if relation.bytes_before is not None or relation.bytes is None:
         return relation.bytes_before
     return relation.bytes / _grown(table)
+
+
+def at_the_beginning(twin: Twin) -> Twin:
+    """Return a twin whose tables and indexes are as large as when the window began."""
+    tables = {(x.schema, x.name): x for x in twin.relations if not x.table}
+
+    def before(one: Relation) -> Relation:
+        size = bytes_before(one, tables.get((one.schema, one.table or one.name), one))
+        return one if size is None else replace(one, bytes=round(size))
+
+    return replace(twin, relations=tuple(map(before, twin.relations)))
 
 
 def _grown(table: Relation) -> float:

@@ -58,7 +58,7 @@ _LIMITS = (
 def check_blocks(found: TwinCheck) -> Iterator[Block]:
     """Yield what a terminal shows."""
     fidelity = found.fidelity
-    yield Paragraph(fidelity.sentence, _TONES[fidelity.verdict], is_lead=True)
+    yield from _verdict(found)
     if fidelity.statements:
         yield _brief_statements(fidelity.statements[:_BRIEF])
     more = fidelity.statements[_BRIEF:]
@@ -83,10 +83,9 @@ def render_check_html(found: TwinCheck) -> str:
         footer=f"Its load was watched for {format_duration(found.for_s)}. Made by pgdrag {pgdrag.__version__}.",
         version=pgdrag.__version__,
     )
-    lead = Paragraph(fidelity.sentence, _TONES[fidelity.verdict], is_lead=True)
     statements: list[Block] = [_statements(fidelity.statements)] if fidelity.statements else []
     parts = [
-        PagePart("summary", "Summary", [lead, Paragraph(_MEANING, Tone.MUTED)]),
+        PagePart("summary", "Summary", [*_verdict(found), Paragraph(_MEANING, Tone.MUTED)]),
         PagePart("statements", "Statements", statements),
         PagePart("data", "Data", [*_rest(fidelity)]),
         PagePart("limits", "What a twin cannot tell", [Paragraph(_LIMITS), *_notes(found)]),
@@ -109,6 +108,13 @@ def render_check_json(found: TwinCheck) -> str:
         **fields,
     }
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _verdict(found: TwinCheck) -> Iterator[Block]:
+    fidelity = found.fidelity
+    yield Paragraph(fidelity.sentence, _TONES[fidelity.verdict], is_lead=True)
+    for clause in found.hurried:
+        yield Paragraph(as_sentence(clause), Tone.WARNING)
 
 
 def _statements(statements: Sequence[StatementFidelity]) -> Table:

@@ -9,6 +9,7 @@ import time
 
 from pgdrag.driver.contract import Line, ProgressLine
 from pgdrag.driver.process import Driver, Target
+from pgdrag.english import as_sentence
 from pgdrag.errors import DriverError, ServerLost
 from pgdrag.model.events import Listener, PhaseStarted, Progress
 from pgdrag.servers.binaries import Binaries
@@ -79,11 +80,11 @@ def provide_snapshot(
         cluster.configure(LOAD_SETTINGS)
         let_in(workload, cluster)
         cluster.start()
-        _load(workload, cluster, driver, listen)
+        warnings = _load(workload, cluster, driver, listen)
         listen(PhaseStarted("write the snapshot"))
         cluster.stop(fast_timeout_s=600)
         load_s = round(time.monotonic() - began_s, 3)
-        return store.create(key, cluster, describe=dict(workload.dataset()), load_s=load_s)
+        return store.create(key, cluster, describe=dict(workload.dataset()), load_s=load_s, warnings=warnings)  # fmt: skip
 
 
 def role_for(workload: Workload) -> str:
@@ -134,13 +135,18 @@ def require_room(workload: Workload, scratch: Scratch) -> None:
     scratch.require_free(needed, f"load the dataset of {workload.name}")
 
 
-def populate(workload: Workload, target: Target, driver: Driver, listen: Listener) -> None:
+def populate(
+    workload: Workload, target: Target, driver: Driver, listen: Listener
+) -> tuple[str, ...]:
     """Fill an empty database with a workload's dataset.
+
+    Returns:
+        What trials with it have to warn of, in clauses.
 
     Raises:
         DriverError: that could not be done.
     """
-    phase = ""
+    phase, warnings = "", list[str]()
 
     def note(line: Line) -> None:
         nonlocal phase
@@ -151,13 +157,22 @@ def populate(workload: Workload, target: Target, driver: Driver, listen: Listene
             unit = "rows" if phase == "populate" else "steps"
             listen(Progress(line.done, line.total, unit))
 
+    def warn(clause: str) -> None:
+        warnings.append(clause)
+        listen(PhaseStarted(f"load {workload.name}", explanation=as_sentence(clause)))
+
     parallelism = min(8, os.cpu_count() or 1)
-    workload.populate(Loading(driver, target, DATASET_SEED, parallelism, LOAD_TIMEOUT_S, note))
+    workload.populate(
+        Loading(driver, target, DATASET_SEED, parallelism, LOAD_TIMEOUT_S, note, warn)
+    )
+    return tuple(warnings)
 
 
-def _load(workload: Workload, cluster: Cluster, driver: Driver, listen: Listener) -> None:
+def _load(
+    workload: Workload, cluster: Cluster, driver: Driver, listen: Listener
+) -> tuple[str, ...]:
     try:
-        populate(workload, target_for(workload, cluster), driver, listen)
+        return populate(workload, target_for(workload, cluster), driver, listen)
     except DriverError as error:
         # Not by the SQLSTATE: 53100 also stands for shared memory that is used up.
         if is_full_disk(f"{error.message}\n{cluster.log_tail()}"):

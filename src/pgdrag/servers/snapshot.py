@@ -55,6 +55,7 @@ class Snapshot:
         bytes: size of all files; with reflinks, what they would take without.
         describe: what the maker said about it.
         load_s: how long it took to load the dataset, in seconds; None where that is unknown.
+        warnings: what is not as it should be since the dataset was loaded, in clauses.
         manifest: by what its files are known; empty where an older pgdrag made it.
     """
 
@@ -65,6 +66,7 @@ class Snapshot:
     describe: Mapping[str, Any]
     load_s: float | None = None
     manifest: Manifest = field(default_factory=lambda: Manifest({}))
+    warnings: tuple[str, ...] = ()
 
     @property
     def check(self) -> tuple[str, ...] | None:
@@ -147,6 +149,7 @@ class SnapshotStore:
                 content["describe"],
                 content.get("load_s"),
                 Manifest.from_json(content.get("files", {})),
+                tuple(map(str, content.get("warnings", ()))),
             )
         except FileNotFoundError:
             return None
@@ -163,6 +166,7 @@ class SnapshotStore:
         describe: Mapping[str, Any],
         *,
         load_s: float | None = None,
+        warnings: Sequence[str] = (),
     ) -> Snapshot:
         """Keep a copy of a stopped cluster; it is there as a whole and on the disk, or not at all.
 
@@ -181,8 +185,8 @@ class SnapshotStore:
             )
         major = cluster.binaries.major
         return self._keep(
-            key, cluster.data_directory, major, describe, load_s, accept=lambda copied: None
-        )
+            key, cluster.data_directory, major, describe, load_s, warnings, accept=lambda copied: None
+        )  # fmt: skip
 
     def adopt(self, snapshot: Snapshot) -> Snapshot:
         """Keep a copy of another scratch directory's snapshot, unless there is one.
@@ -202,6 +206,7 @@ class SnapshotStore:
                 snapshot.major,
                 snapshot.describe,
                 snapshot.load_s,
+                snapshot.warnings,
                 accept=snapshot.refuse_damaged,
             )
         if snapshot.check is not None:
@@ -256,6 +261,7 @@ class SnapshotStore:
         major: int,
         describe: Mapping[str, Any],
         load_s: float | None,
+        warnings: Sequence[str],
         *,
         accept: Callable[[Copied], None],
     ) -> Snapshot:
@@ -276,6 +282,7 @@ class SnapshotStore:
                     "bytes": copied.bytes,
                     "describe": dict(describe),
                     "load_s": load_s,
+                    "warnings": list(warnings),
                     "files": Manifest.of(data_directory).to_json(),
                 }
                 text = json.dumps(content)

@@ -228,6 +228,7 @@ class TwinCheck:
         server_version: of the server that had the twin's data.
         for_s: how long its load was watched.
         notes: what the twin's server has not of the original, in clauses.
+        hurried: for what there was too little time, as the server was too slow, in clauses.
     """
 
     twin: str
@@ -238,6 +239,7 @@ class TwinCheck:
     for_s: float
     fidelity: Fidelity
     notes: tuple[str, ...] = ()
+    hurried: tuple[str, ...] = ()
 
 
 @dataclass

@@ -36,6 +36,7 @@ class Loading:
         parallelism: how many connections may load at the same time.
         timeout_s: how long each step may take.
         listen: is told the driver's progress.
+        warn: is told, in a clause, what trials with the dataset have to warn of.
     """
 
     driver: Driver
@@ -44,6 +45,7 @@ class Loading:
     parallelism: int
     timeout_s: float
     listen: Listener
+    warn: Callable[[str], None] = lambda _: None
 
 
 class Driving(Protocol):

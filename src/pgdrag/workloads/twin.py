@@ -148,7 +148,7 @@ class TwinWorkload(Workload):
             with connected(loading.target, "pgdrag twin", autocommit=True) as connection:
                 _refuse_powers(connection)
                 restore_rows(connection, twin, scale=self.scale, seed=loading.seed, step=step)
-                prepare_load(connection, twin, seed=loading.seed, step=step)
+                prepare_load(connection, twin, seed=loading.seed, step=step, warn=loading.warn)  # fmt: skip
         except psycopg.Error as error:
             said = error.diag.message_primary or str(error).strip()
             raise DriverError(f"could not make the data twin: {said}") from error

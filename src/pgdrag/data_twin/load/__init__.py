@@ -6,7 +6,7 @@ of values that make it do as much as in the original, and the driver's job. Modu
 - `mix`: the transactions, how often, in which order
 - `conditions`, `texts`, `statements`: what a statement does with each of its parameters
 - `parameters`, `sampling`, `fresh`: values from rows, rows that belong together, and values that no row has yet
-- `calibration`, `work`: which of them make a statement do as much as the original's
+- `calibration`, `work`, `effort`: which of them make a statement do as much as the original's, and how much is tried
 - `pools`: of which rows the driver takes a statement's values from; `preparing`: those of all statements, `kept_job`: and the job
 - `growth`: what the load itself has inserted halfway through the window
 - `constants`, `owned`: values that a session keeps, and rows that nobody else changes
@@ -17,6 +17,7 @@ While the load runs it is the time of the capture: see `clock.py` beside this pa
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from pgdrag.model.load import LoadProfile
 
 # Raised when the same twin gets another load: datasets that were prepared before are made again.
-LOAD_VERSION = 6
+LOAD_VERSION = 7
 
 __all__ = ["LOAD_VERSION", "driving_load", "job", "prepare_load", "transactions"]
 
@@ -46,12 +47,16 @@ def prepare_load(
     *,
     seed: int,
     step: Callable[[str, int, int], None] = lambda *_: None,
+    warn: Callable[[str], None] = lambda _: None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> tuple[str, ...]:
     """Find out what the statements of a twin need, and keep it in the database.
 
     Args:
         connection: of the role that drives the load, in autocommit.
         step: is told how many statements are done.
+        warn: is told, in a clause, if there was too little time.
+        clock: tells seconds that only grow.
 
     Returns:
         A clause on each thing that is not as in the original.
@@ -61,7 +66,7 @@ def prepare_load(
     """
     from pgdrag.data_twin.load.preparing import prepare
 
-    return prepare(connection, twin, known_mix(twin), seed=seed, step=step)
+    return prepare(connection, twin, known_mix(twin), seed=seed, step=step, warn=warn, clock=clock)  # fmt: skip
 
 
 @contextmanager

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
 
+from pgdrag.data_twin.load.effort import Effort
 from pgdrag.data_twin.load.fresh import Fresh
 from pgdrag.data_twin.load.parameters import UNITS, cast_type, unit_parameters
 from pgdrag.data_twin.load.sampling import Sampled
@@ -40,9 +40,8 @@ from pgdrag.data_twin.load.work import (
 ASKED = "pgdrag_twin.asked"  # candidates with values that the log has, each as often as it has them
 TRIES = 20  # of each stratum
 CHANGES = 3  # that are made and rolled back, to see that nothing refuses them
-_TRY_S = 4.0  # one execution
-_STRATUM_S = 0.3  # and then no more tries, if there were some
-_ENTRIES_S = 20.0
+_TRY_S = 4.0  # of effort, for a stratum
+_STRATUM_S = 0.3  # of it, and then no more tries, if there were some
 _CERTAIN = 0.03  # standard error of what executions take on average, as a share of what they should
 _MOST_TRIES = 3000  # of a stratum
 _SIZES = (1, 10, 100, 1000, 10_000)
@@ -96,6 +95,7 @@ class Bench:
         candidates: str,
         *,
         most_s: float,
+        clock: Callable[[], float],
         keeps_plans: bool,
         settings: Mapping[str, str] | None = None,
         asked: float = 0.0,
@@ -103,6 +103,7 @@ class Bench:
         """Begin.
 
         Args:
+            most_s: of effort; `clock`: see `Effort`.
             asked: share of the original's calls whose values are in the table ASKED.
             settings: of the original that the planner knows.
         """
@@ -111,7 +112,7 @@ class Bench:
         self._drawn = drawn
         self._fresh = {x.parameter: x for x in fresh}
         self._candidates = candidates
-        self._most_s, self._keeps_plans = most_s, keeps_plans
+        self.effort, self._keeps_plans = Effort(one, most_s, clock), keeps_plans
         self._settings, self._asked = dict(settings or {}), asked
         self._serial = itertools.count(1)
         # What is changed and rolled back leaves dead rows: a query finds the same rows without.
@@ -124,7 +125,7 @@ class Bench:
 
     def calibrated(self) -> Calibrated:
         """Try strata until shares of them do what the original's calls did, or nothing more is to be tried."""
-        one, end_s = self._one, time.monotonic() + self._most_s
+        one = self._one
         if not one.types or (one.change.kind == "insert" and not one.change.has_conflict):
             [base, *_] = next(self._batches({}))
             base = replace(base, given=(*base.given, *self._sizes(base)))
@@ -134,21 +135,21 @@ class Bench:
         found: dict[Stratum, Work | None] = {}
         for batch in self._batches(found):
             for stratum in batch:
-                if stratum not in found and time.monotonic() < end_s:
+                if stratum not in found and self.effort.may_go_on:
                     found[stratum] = self._tried(stratum, TRIES)
             if self._is_close(found):
                 break
-        self._refine(found, end_s)
+        self._refine(found)
         ended = self._ended(found)
         sizes = self._sizes(ended.shares[0][0])
         shares = tuple((replace(x, given=(*x.given, *sizes)), share) for x, share in ended.shares)
         return replace(ended, shares=shares)
 
-    def _refine(self, found: dict[Stratum, Work | None], end_s: float) -> None:
+    def _refine(self, found: dict[Stratum, Work | None]) -> None:
         """Try more of the strata that are used, until chance tells little of what they take on average."""
         target = self._target()
         kinds = ["rows", "blocks"] if self._weighs_blocks else ["rows"]
-        while time.monotonic() < end_s:
+        while self.effort.may_go_on:
             known = {x: work for x, work in found.items() if work is not None}
             if not known:
                 return
@@ -294,15 +295,17 @@ class Bench:
 
     def _tried(self, stratum: Stratum, tries: int) -> Work | None:
         """Execute a statement with further values of a stratum; None where none could be executed, ever."""
-        executed, start = self._executed.setdefault(stratum, []), time.monotonic()
+        executed, before_s = self._executed.setdefault(stratum, []), self.effort.spent_s
         more = self.values(stratum, tries, first=len(executed))
         with self._ready(more, self._text, self._types):
             for values in more:
                 work = self._execute(values)
                 if work is not None:
                     executed.append((values, work))
-                took_s = time.monotonic() - start
+                took_s = self.effort.spent_s - before_s
                 if took_s > _TRY_S or (took_s > _STRATUM_S and len(executed) >= SOME):
+                    break
+                if not self.effort.may_go_on and len(executed) >= SOME:
                     break
         return self._average(stratum)
 
@@ -378,12 +381,9 @@ class Bench:
 
     def leave_entries(self, rows: Sequence[Values]) -> None:
         """Execute the statement with these values, and roll it back: its entries in pending lists of GIN indexes stay."""
-        end_s = time.monotonic() + _ENTRIES_S
         with self._ready((), self._one.text):
             for row in rows:
                 self._execute(self.with_fresh(row))
-                if time.monotonic() > end_s:
-                    break
 
     def values(self, stratum: Stratum, count: int, *, first: int = 0) -> list[Values]:
         """Return values for all parameters, in their order, of so many candidates from one on."""
@@ -422,13 +422,15 @@ class Bench:
         connection = self._connection
         query = f"EXPLAIN (ANALYZE, BUFFERS, WAL, TIMING OFF, FORMAT JSON) {executing(self._one, values)}"
         try:
-            connection.execute(f"BEGIN; SET LOCAL statement_timeout = {round(_TRY_S * 1000)}".encode())  # fmt: skip
+            connection.execute(f"BEGIN; SET LOCAL statement_timeout = {round(self.effort.timeout_s * 1000)}".encode())  # fmt: skip
             row = connection.execute(query.encode()).fetchone()
             assert row is not None, "EXPLAIN has an answer"
+            self.effort.executed(row[0][0]["Plan"])
             return work_of(row[0][0]["Plan"])
         except psycopg.Error as error:
             if connection.closed:
                 raise
+            self.effort.failed(is_cancelled=isinstance(error, psycopg.errors.QueryCanceled))
             self.problem = error.diag.message_primary or type(error).__name__
             return None
         finally:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ from typing import Any
 import psycopg
 
 from pgdrag.data_twin import clock
+from pgdrag.data_twin.load.effort import ENTRIES_S, executions_within
 from pgdrag.data_twin.load.statements import Analysed, executing, prepared
 from pgdrag.data_twin.load.texts import change_of, sendable
 from pgdrag.data_twin.load.work import Values
@@ -27,7 +27,6 @@ from pgdrag.twins.tokens import ANCHOR, moment_of
 
 MIDDLE = 0.5  # of the window
 _BATCHES = 20  # each of one moment
-_MOST_S = 20.0
 _MOST_EXECUTIONS = 20_000
 _NOW = re.compile(r"\b(?:now|\w+_timestamp)\(\)")
 
@@ -75,7 +74,7 @@ class Growth:
     @staticmethod
     def executions(one: Analysed) -> int:
         """Return how often a statement is executed until the middle of the window."""
-        return min(round(MIDDLE * one.wanted.calls), _MOST_EXECUTIONS)
+        return min(round(MIDDLE * one.wanted.calls), _MOST_EXECUTIONS, executions_within(ENTRIES_S, one))  # fmt: skip
 
     def add(self, one: Analysed, rows: Iterator[Values]) -> None:
         """Insert rows with these values, one after the other, until it is the middle of the window.
@@ -84,7 +83,7 @@ class Growth:
             rows: values of its parameters, without an end.
         """
         assert one.table is not None, "it inserts"
-        count, end_s = self.executions(one), time.monotonic() + _MOST_S
+        count = self.executions(one)
         table = quoted(one.table.schema, one.table.name)
         added = self._transactions.setdefault(table, [])
         with prepared(self._connection, one.text):
@@ -92,7 +91,7 @@ class Growth:
                 self._set_clock((batch + 1) / _BATCHES)
                 number = count * (batch + 1) // _BATCHES - count * batch // _BATCHES
                 some = [executing(one, x) for x in itertools.islice(rows, number)]
-                if some and time.monotonic() < end_s and (done := self._inserted(some)):
+                if some and (done := self._inserted(some)):
                     added += done
                     self._rows[table] += round(number * one.wanted.rows / one.wanted.calls)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -10,6 +9,7 @@ from pgdrag.data_twin.load.constants import Home
 from pgdrag.data_twin.load.kinds import Constant, TransactionType
 from pgdrag.data_twin.load.links import columns_by_parameter, foreign_keys, key_parameters, origin
 from pgdrag.data_twin.load.statements import Analysed
+from pgdrag.data_twin.load.texts import is_locking
 from pgdrag.twins.model import Twin
 
 # A change's time includes some tens of microseconds of its own work: a shorter wait cannot be told apart from that.
@@ -20,7 +20,6 @@ _LESS_BY = 3.0
 # A table is changed as often as its parent where each transaction changes both: then it waits for the parent's row and never for
 # its own. The margin is above what a window cuts off and rolls back.
 _MORE_THAN_PARENT = 1.2
-_LOCKING = re.compile(r"\bfor\s+(?:no\s+key\s+)?update\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,9 @@ def owned_rows(known: Mapping[int, Analysed], twin: Twin) -> list[OwnedRows]:
 
 def _locks(one: Analysed, table: str) -> bool:
     """Whether a statement locks a row of a table by its key."""
-    is_locking = one.change.kind in ("update", "delete") or _LOCKING.search(one.text) is not None
-    return is_locking and bool(key_parameters(one, table))
+    return (one.change.kind in ("update", "delete") or is_locking(one.text)) and bool(
+        key_parameters(one, table)
+    )
 
 
 def _wait_by_lot_s(one: Analysed, calls: int, twin: Twin) -> float:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
 import psycopg
 
 from pgdrag.data_twin.load.calibration import ASKED, Bench, Calibrated
+from pgdrag.data_twin.load.effort import ENTRIES_S, executions_within
 from pgdrag.data_twin.load.fresh import Fresh, fresh_options
 from pgdrag.data_twin.load.growth import Growth
 from pgdrag.data_twin.load.parameters import free_value, is_once
@@ -27,6 +28,7 @@ _CHECKS = 60
 _FEW_CALLS = 1000  # in the window: of so few the mean depends on which values come
 _CANDIDATES = "pgdrag_twin.candidate"
 _MOST_ENTRIES = 5_000
+_TOOK_LONG = "it took too long"
 _ASKED_ROWS = 2_000
 
 _SIZE: LiteralString = """
@@ -42,12 +44,14 @@ class Pooled:
     Attributes:
         work: what an execution takes; None where none could be tried.
         plans_differ: a plan that is kept is another one than those for some values.
+        is_cut_short: the clock decided what was tried.
     """
 
     sendable: Sendable
     work: Work | None
     problem: str
     plans_differ: bool = False
+    is_cut_short: bool = False
 
 
 def pooled(
@@ -58,6 +62,7 @@ def pooled(
     now: str,
     most: int,
     most_s: float,
+    clock: Callable[[], float],
     keeps_plans: bool,
     settings: Mapping[str, str],
     entries: int = 0,
@@ -68,6 +73,7 @@ def pooled(
     """Choose a statement's values, and make its pool.
 
     Args:
+        most_s, clock: see `Effort`.
         keeps_plans: plans are those of a statement that a session has prepared.
         settings: of the original's planner.
         entries: executions whose entries are left in pending lists.
@@ -77,7 +83,7 @@ def pooled(
     """
     keys = fresh_options(connection, one)
     drawn = sampled(one, seed=seed, now=now)
-    problem = _make_candidates(connection, drawn)
+    first = problem = _make_candidates(connection, drawn)
     if problem:
         drawn = sampled(one, seed=seed, now=now, is_plain=True)
         problem = _make_candidates(connection, drawn)
@@ -88,7 +94,7 @@ def pooled(
     asked = 0.0 if problem or is_once(one) else _make_asked(connection, one, drawn, logged)
     bench = Bench(
         connection, one, drawn, _first(keys), _CANDIDATES,
-        most_s=most_s, keeps_plans=keeps_plans, settings=settings, asked=asked,
+        most_s=most_s, clock=clock, keeps_plans=keeps_plans, settings=settings, asked=asked,
     )  # fmt: skip
     calibrated = bench.calibrated()
     pool, work = f"s{one.number}{suffix}" if one.types else "", calibrated.work
@@ -107,7 +113,9 @@ def pooled(
         rows = connection.execute(query.encode()).fetchall()
         work = bench.checked([bench.with_fresh(row) for row in rows]) or work
         if entries:
-            limit = query.removesuffix(str(_CHECKS)) + str(min(entries, _MOST_ENTRIES))
+            limit = query.removesuffix(str(_CHECKS)) + str(
+                min(entries, _MOST_ENTRIES, executions_within(ENTRIES_S, one))
+            )
             bench.leave_entries(connection.execute(limit.encode()).fetchall())
         if growth is not None:
             query = query.removesuffix(str(_CHECKS)) + str(growth.executions(one))
@@ -115,7 +123,8 @@ def pooled(
             growth.add(one, (bench.with_fresh(row) for row in all_rows))
     why = bench.problem if work is None else ""
     sendable = Sendable(one.text, one.types, pool, keys, is_in_turn)
-    return Pooled(sendable, work, problem or why, bench.plans_differ(calibrated))
+    is_cut_short = bench.effort.was_cut_short or _TOOK_LONG in (first, problem)
+    return Pooled(sendable, work, problem or why, bench.plans_differ(calibrated), is_cut_short)
 
 
 def _first(keys: Sequence[Sequence[Fresh]]) -> list[Fresh]:
@@ -134,6 +143,8 @@ def _make_candidates(connection: psycopg.Connection[Any], drawn: Sampled) -> str
     query = drawn.query or "SELECT 1 AS n, NULL::int AS band, true AS is_joined"
     try:
         connection.execute(f"CREATE UNLOGGED TABLE pgdrag_twin.candidate AS {query}".encode())
+    except psycopg.errors.QueryCanceled:
+        return _TOOK_LONG
     except psycopg.Error as error:
         if connection.closed:
             raise
@@ -165,9 +176,11 @@ def _make_asked(
         CREATE UNLOGGED TABLE {ASKED} AS
         WITH asked AS (SELECT {value} AS token, share::float8, {", ".join(columns)}, row_number() OVER w AS place, count(*) OVER (PARTITION BY {value}) AS often
                          FROM {_CANDIDATES} JOIN pg_catalog.jsonb_each_text(%s) AS logged (token, share) ON token = {value}
-                       WINDOW w AS (PARTITION BY {value} ORDER BY n))
+                       WINDOW w AS (PARTITION BY {value} ORDER BY n)),
+             drawn AS (SELECT token, i, 1 + (i - 1) %% often AS place
+                         FROM asked CROSS JOIN LATERAL pg_catalog.generate_series(1, round(share * {_ASKED_ROWS})::int) AS i WHERE place = 1)
         SELECT row_number() OVER (ORDER BY pg_catalog.hashtextextended(token, i)) AS n, token, share, {", ".join(columns)}
-          FROM asked JOIN pg_catalog.generate_series(1, {_ASKED_ROWS}) AS i ON i <= round(share * {_ASKED_ROWS}) AND place = 1 + (i - 1) %% often""".encode(),
+          FROM drawn JOIN asked USING (token, place)""".encode(),
         (json.dumps(dict(chosen.common)),),
     )
     query = f"SELECT coalesce(sum(share), 0) FROM (SELECT DISTINCT token, share FROM {ASKED}) AS t"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -13,7 +12,7 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from pgdrag.data_twin import clock
+from pgdrag.data_twin import clock as twin_clock
 from pgdrag.data_twin.load.growth import MIDDLE, Growth, grown_tables, grows
 from pgdrag.data_twin.load.job import keeps_plans
 from pgdrag.data_twin.load.kept_job import keep_job
@@ -23,18 +22,20 @@ from pgdrag.data_twin.load.parameters import is_once
 from pgdrag.data_twin.load.pools import EACH, LEAST_ROWS, MOST_ROWS, Pooled, pooled
 from pgdrag.data_twin.load.statements import Analysed, analysed, planning_settings
 from pgdrag.data_twin.load.texts import change_of
-from pgdrag.data_twin.load.work import wanted
+from pgdrag.data_twin.load.work import Work, wanted
 from pgdrag.data_twin.making import keep_notes
+from pgdrag.english import counted, listed_some, percent_words
 from pgdrag.twins.ddl import quoted
 from pgdrag.twins.model import Statement, Twin
 
 _ALL_ROWS = 1_000_000  # of all pools
-_QUERY_S = 40
-# Trying one statement takes so long at most, and more by its share of the load's time; all of them together.
+_QUERY_S = 900  # far longer than what a server needs that does nothing else
+# Effort to try one statement, at most, and more by its share of the load's time; to try all of them together.
 _LEAST_S, _SHARED_S, _ALL_S = 4.0, 60.0, 900.0
 _CLOSE = 0.1
 _UNLISTED = re.compile(r"\bfastupdate\s*=\s*'?(?:off|false|no|0)\b", re.IGNORECASE)
 _FAR = 1.0  # logarithm of a ratio from which on more is not worse
+_NAMED = 3
 _TELLING = 0.005  # share of the load that a statement has to have to be told about
 
 _BEGIN: tuple[LiteralString, ...] = (
@@ -57,6 +58,8 @@ def prepare(
     *,
     seed: int,
     step: Callable[[str, int, int], None],
+    warn: Callable[[str], None],
+    clock: Callable[[], float],
 ) -> tuple[str, ...]:
     """Make the pools and keep the job; see `prepare_load`."""
     connection.prepare_threshold = None
@@ -64,7 +67,7 @@ def prepare(
     connection.execute(f"SET statement_timeout = {_QUERY_S * 1000}".encode())
     for sql in _BEGIN:
         connection.execute(sql)
-    clock.stop_clock(connection, twin.now)
+    twin_clock.stop_clock(connection, twin.now)
     _name_schemas(connection, twin)
     notes = [*mix.left_out]
     known: dict[int, Analysed] = {}
@@ -76,7 +79,7 @@ def prepare(
         {x.number: x.parameters for x in twin.transactions.statements} if twin.transactions else {}
     )
     total_s = max(sum(x.exec_s for x in mix.statements.values()), 1e-9)
-    end_s = time.monotonic() + _ALL_S
+    least_s = min(_LEAST_S, (_ALL_S - _SHARED_S) / max(len(mix.statements), 1))
     growth, growing = Growth(connection, twin), grown_tables(mix.statements.values(), twin)
     ordered = _in_turn(mix, twin, growing)
     for done, (number, statement) in enumerate(ordered):
@@ -87,11 +90,9 @@ def prepare(
             continue
         found = known[number] = growth.beside(found)
         most = max(_ALL_ROWS // len(mix.statements), LEAST_ROWS)
-        most_s = min(
-            _LEAST_S + _SHARED_S * statement.exec_s / total_s, max(end_s - time.monotonic(), 0)
-        )
+        most_s = least_s + _SHARED_S * statement.exec_s / total_s
         entries = round(statement.calls * MIDDLE) if _listed_table(statement.text, twin) else 0
-        make = partial(pooled, connection, found, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s, settings=settings, entries=entries, logged=logged.get(number, ()), growth=growth if grows(statement, growing) else None)  # fmt: skip
+        make = partial(pooled, connection, found, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s, clock=clock, settings=settings, entries=entries, logged=logged.get(number, ()), growth=growth if grows(statement, growing) else None)  # fmt: skip
         ready[number] = make(keeps_plans=told is not False)
         if told is None and ready[number].plans_differ:
             other[number] = make(keeps_plans=False, suffix=EACH, growth=None)
@@ -102,6 +103,9 @@ def prepare(
         _keep(connection, one, ready[number])
     step("statements", len(mix.statements), len(mix.statements))
     notes += _differences(twin, known, ready)
+    if hurried := _hurried(known, ready):
+        notes.append(hurried)
+        warn(hurried)
     foreign = foreign_keys(twin)
     sendable = {
         n: x.sendable if is_once(known[n]) else replace(x.sendable, belonging=partial(belonging, known[n], foreign=foreign))
@@ -145,7 +149,7 @@ def _listed_table(text: str, twin: Twin) -> str:
 def _name_schemas(connection: psycopg.Connection[Any], twin: Twin) -> None:
     """Let statements find all tables: where the original's sessions looked, the file does not tell."""
     schemas = dict.fromkeys(["public", *twin.schema.schemas, *(x.schema for x in twin.source.extensions)])  # fmt: skip
-    path = ", ".join((clock.PATH, *(quoted(x) for x in schemas if x != "pg_catalog")))
+    path = ", ".join((twin_clock.PATH, *(quoted(x) for x in schemas if x != "pg_catalog")))
     database = quoted(connection.info.dbname)
     connection.execute(
         f"ALTER ROLE CURRENT_USER IN DATABASE {database} SET search_path = {path}".encode()
@@ -190,15 +194,43 @@ def _differences(
         elif not is_small and one.wanted.calls:
             off = [
                 f"{getattr(found, kind):.4g} {kind} a call, {getattr(target, kind):.4g} in the original"
-                for kind, least in (("rows", 0.05), ("blocks", 1.0))
-                if abs(getattr(found, kind) - getattr(target, kind))
-                > _CLOSE * max(getattr(target, kind), least)
-                # What a change touches depends on the pages' state.
-                and (kind == "rows" or one.change.kind == "select")
+                for kind in _off(one, found)
             ]
             if off:
                 notes.append(f"{_named(one.wanted)}: {'; '.join(off)}")
     return notes
+
+
+def _off(one: Analysed, found: Work) -> list[str]:
+    """Return in what executions differ from the original's calls: "rows", "blocks"."""
+    target = wanted(one)
+    return [
+        kind
+        for kind, least in (("rows", 0.05), ("blocks", 1.0))
+        if abs(getattr(found, kind) - getattr(target, kind))
+        > _CLOSE * max(getattr(target, kind), least)
+        # What a change touches depends on the pages' state.
+        and (kind == "rows" or one.change.kind == "select")
+    ]
+
+
+def _hurried(known: Mapping[int, Analysed], ready: Mapping[int, Pooled]) -> str:
+    """Return a clause on statements that are not like the original's since the clock ended their tries, or ""."""
+    total_s = sum(x.wanted.exec_s for x in known.values()) or 1.0
+    found = [
+        one.wanted
+        for number, one in known.items()
+        if (x := ready[number]).is_cut_short and (x.work is None or _off(one, x.work))
+    ]
+    share = sum(x.exec_s for x in found) / total_s
+    if share < _TELLING:
+        return ""
+    longest = sorted(found, key=lambda x: -x.exec_s)
+    return (
+        f"the server was too slow to try enough values for {counted(len(found), 'statement')} with {percent_words(share)} of the time, "
+        f"which do not do what the original's did: {listed_some([_named(x) for x in longest], _NAMED)}; "
+        "on a less busy machine, run pgdrag clean --snapshots and have the twin made again"
+    )
 
 
 def _named(statement: Statement) -> str:

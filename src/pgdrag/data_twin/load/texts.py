@@ -24,6 +24,7 @@ _SELECTION_ENDS = frozenset(
     {"from", "where", "group", "order", "limit", "on", "returning", "union"}
 )
 SUM = re.compile(r"(?:\$\d+(?:::[\w ]+)?\s*[-+]\s*)+\$\d+(?:::[\w ]+)?")
+_LOCKING = re.compile(r"\bfor\s+(?:no\s+key\s+)?update\b", re.IGNORECASE)
 _SETS_END = frozenset({"where", "from", "returning"})
 
 
@@ -48,6 +49,11 @@ def refusal(text: str) -> str:
     if len(set(parameters_of(text))) > 255:  # what the driver's language allows
         return "it has more than 255 parameters"
     return ""
+
+
+def is_locking(text: str) -> bool:
+    """Whether a query locks rows as one does that changes them."""
+    return _LOCKING.search(text) is not None
 
 
 def limits(text: str) -> dict[int, Literal["limit", "offset"]]:
