@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rich.console import Console, Group, OverflowMethod
 from rich.live import Live
@@ -21,14 +21,13 @@ from pgdrag.model.design import Design, make_design
 from pgdrag.model.events import (
     BlockPlanned,
     BudgetSpent,
+    Doing,
     Event,
     HostChanged,
     Listener,
     OnHost,
     PhaseStarted,
-    Progress,
     RunStarted,
-    Throughput,
     TimeLeft,
     TrialFinished,
     TrialStarted,
@@ -40,17 +39,14 @@ _MOST_HOSTS = 12  # with a line of their own
 
 
 @dataclass
-class _HostLine:
-    """What a host of a fleet does."""
+class _Line(Doing):
+    """What this machine, or a host of a fleet, does now."""
 
-    state: str
+    state: str = ""
     reason: str = ""
     trial: Trial | None = None
-    phase: PhaseStarted | None = None
-    since_s: float = field(default_factory=time.monotonic)
-    throughput: Throughput | None = None
 
-    def doing(self) -> str:
+    def words(self) -> str:
         if self.phase is None:
             return ""
         text = f"{self.phase.name} {time.monotonic() - self.since_s:.0f} s"
@@ -76,16 +72,13 @@ class _View:
         self.console = console
         self.rungs: dict[str, Rung] = {}
         self.waiting: list[Trial] = []
-        self.trial: Trial | None = None
         self.left = TimeLeft(0.0, 0.0)
+        self.left_since_s = time.monotonic()
         self.trials = ""
-        self.phase = PhaseStarted("prepare")
-        self.phase_began_s = self.left_since_s = time.monotonic()
-        self.progress: Progress | None = None
-        self.throughput: Throughput | None = None
+        self.here = _Line(PhaseStarted("prepare"), self.left_since_s)
         self.design: Design | None = None
         self.width = 0  # of the longest label up to now
-        self.hosts: dict[str, _HostLine] = {}
+        self.hosts: dict[str, _Line] = {}
 
     def listen(self, event: Event) -> None:
         match event:
@@ -101,37 +94,31 @@ class _View:
                 self._finished(result, so_far)
             case OnHost() | HostChanged():
                 self._of_host(event)
-            case PhaseStarted():
-                self._phase_started(event)
-            case TimeLeft() | Progress() | Throughput():
-                self._goes_on(event)
-
-    def _goes_on(self, event: TimeLeft | Progress | Throughput) -> None:
-        match event:
             case TimeLeft():
                 self.left, self.left_since_s = event, time.monotonic()
-            case Progress():
-                self.progress = event
-            case Throughput():
-                self.throughput = event
+            case _:
+                self.here.take(event, time.monotonic())
+                if isinstance(event, PhaseStarted):
+                    self._phase_started(event)
 
     def __rich__(self) -> Group:
         """Return two lines: the trial with its bar, and the whole run; of a fleet a line for each host."""
         if self.hosts:
             return Group(self._fleet(), Text(self._left(), style="dim"))
-        elapsed_s = time.monotonic() - self.phase_began_s
-        where = "dataset"
-        if self.trial is not None:
-            where = f"{self.trial.number}/{self.trials} {self._label(self.trial)}"
-        bar = ProgressBar(total=None, pulse=True, width=20, animation_time=time.monotonic())
-        if self.progress is not None:
-            total, done = max(1.0, self.progress.total), self.progress.done
+        here, now_s = self.here, time.monotonic()
+        assert here.phase is not None, "it prepares from the start"
+        elapsed_s, where = now_s - here.since_s, "dataset"
+        if here.trial is not None:
+            where = self._numbered(here.trial)
+        bar = ProgressBar(total=None, pulse=True, width=20, animation_time=now_s)
+        if here.progress is not None:
+            total, done = max(1.0, here.progress.total), here.progress.done
             bar = ProgressBar(total=total, completed=done, width=20)
-        elif self.phase.expected_s:
-            done = min(elapsed_s, self.phase.expected_s)
-            bar = ProgressBar(total=self.phase.expected_s, completed=done, width=20)
+        elif here.phase.expected_s:
+            done = min(elapsed_s, here.phase.expected_s)
+            bar = ProgressBar(total=here.phase.expected_s, completed=done, width=20)
         line = Table.grid(padding=(0, 1))
-        line.add_row(Text(where, style="bold"), bar, self._doing(elapsed_s))
+        line.add_row(Text(where, style="bold"), bar, _doing(here, here.phase, elapsed_s))
         return Group(line, Text(self._left(), style="dim"))
 
     def _started(self, event: RunStarted) -> None:
@@ -148,11 +135,9 @@ class _View:
                 self.console.print(f"{label}: {rung.heading}")
 
     def _phase_started(self, event: PhaseStarted) -> None:
-        self.phase, self.phase_began_s = event, time.monotonic()
-        self.progress = self.throughput = None
         if event.explanation:
             self.console.print(event.explanation, style="yellow", soft_wrap=True)
-        elif self.trial is None and not self.console.is_terminal:
+        elif self.here.trial is None and not self.console.is_terminal:
             self.console.print(f"{event.name} …")
 
     def _planned(self, event: BlockPlanned) -> None:
@@ -164,17 +149,14 @@ class _View:
     def _trial_started(self, event: TrialStarted) -> None:
         self.waiting = [x for x in self.waiting if x.number != event.trial.number]
         if event.host:
-            self.hosts[event.host] = _HostLine("ready", trial=event.trial)
+            self.hosts[event.host] = _Line(state="ready", trial=event.trial)
         else:
-            self.trial = event.trial
+            self.here.trial = event.trial
 
     def _of_host(self, event: OnHost | HostChanged) -> None:
-        line = self.hosts.setdefault(event.host, _HostLine("preparing"))
+        line = self.hosts.setdefault(event.host, _Line(state="preparing"))
         if isinstance(event, OnHost):
-            if isinstance(event.event, PhaseStarted):
-                line.phase, line.since_s, line.throughput = event.event, time.monotonic(), None
-            else:
-                line.throughput = event.event
+            line.take(event.event, time.monotonic())
             return
         is_news = event.reason and (event.state, event.reason) != (line.state, line.reason)
         line.state, line.reason = event.state, event.reason
@@ -193,12 +175,8 @@ class _View:
                 idle.setdefault(one.state, []).append(name)
         for name in busy[:_MOST_HOSTS]:
             one = self.hosts[name]
-            what = (
-                one.state
-                if one.trial is None
-                else f"{one.trial.number}/{self.trials} {self._label(one.trial)}"
-            )
-            table.add_row(Text(name, style="bold"), what, one.doing())
+            what = one.state if one.trial is None else self._numbered(one.trial)
+            table.add_row(Text(name, style="bold"), what, one.words())
         if len(busy) > _MOST_HOSTS:
             table.add_row(Text(f"{len(busy) - _MOST_HOSTS} more"), "at work", "")
         for state, names in idle.items():
@@ -208,11 +186,11 @@ class _View:
         return table
 
     def _finished(self, result: Result, so_far: str) -> None:
-        self.trial = None
+        self.here.trial = None
         words = [_outcome_words(result), so_far]
         if result.host:
             words.insert(0, result.host)
-            self.hosts[result.host] = _HostLine("ready")
+            self.hosts[result.host] = _Line(state="ready")
         if not self.console.is_terminal and self.waiting:
             words.append(self._left())
         assert self.design is not None, "a run begins before its trials end"
@@ -230,32 +208,32 @@ class _View:
         overflow: OverflowMethod = "ellipsis" if is_cut else "ignore"
         self.console.print(line, no_wrap=True, overflow=overflow, crop=False)
 
-    def _label(self, trial: Trial) -> str:
+    def _numbered(self, trial: Trial) -> str:
         rung = self.rungs.get(trial.treatment.name)
         name = trial.treatment.name if rung is None else f"{rung.name} {rung.title}"
-        return name if trial.replicate == 1 else f"{name} (replicate {trial.replicate})"
-
-    def _doing(self, elapsed_s: float) -> str:
-        text = f"{self.phase.name} {elapsed_s:.0f} s"
-        if self.progress is not None and self.progress.done > 0:
-            done, total = self.progress.done, self.progress.total
-            left = format_duration(round(elapsed_s * (total / done - 1)))
-            per_s = done / max(elapsed_s, 1e-3)
-            share = done / max(1.0, total)
-            text += f" · {share:.0%} · {per_s:,.0f} {self.progress.unit}/s · {left} left"
-        if self.throughput is not None:
-            seen = self.throughput
-            text += f" · {format_rate(seen.mean_per_s)} so far · {seen.committed:,} committed"
-            if self.phase.expected_s and seen.elapsed_s > self.phase.expected_s + 1:
-                text += " · few commits: window extended"
-        return text
+        again = "" if trial.replicate == 1 else f" (replicate {trial.replicate})"
+        return f"{trial.number}/{self.trials} {name}{again}"
 
     def _left(self) -> str:
         """Return the time left: for the fewest trials, and for the most."""
-        is_idle = self.trial is None and not any(one.trial for one in self.hosts.values())
-        if not self.waiting and is_idle:
+        if not self.waiting and not any(x.trial for x in (self.here, *self.hosts.values())):
             return ""
         return self.left.words(time.monotonic() - self.left_since_s)
+
+
+def _doing(here: _Line, phase: PhaseStarted, elapsed_s: float) -> str:
+    text = f"{phase.name} {elapsed_s:.0f} s"
+    if here.progress is not None and here.progress.done > 0:
+        done, total = here.progress.done, here.progress.total
+        left = format_duration(round(elapsed_s * (total / done - 1)))
+        per_s = done / max(elapsed_s, 1e-3)
+        share = done / max(1.0, total)
+        text += f" · {share:.0%} · {per_s:,.0f} {here.progress.unit}/s · {left} left"
+    if (seen := here.throughput) is not None:
+        text += f" · {format_rate(seen.mean_per_s)} so far · {seen.committed:,} committed"
+        if phase.expected_s and seen.elapsed_s > phase.expected_s + 1:
+            text += " · few commits: window extended"
+    return text
 
 
 def _budget_words(spent_s: float, trial: Trial) -> str:

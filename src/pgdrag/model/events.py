@@ -121,6 +121,31 @@ class Sampled:
     busy: tuple[str, ...] = ()
 
 
+@dataclass
+class Doing:
+    """What this machine, or a host of a fleet, does now.
+
+    Attributes:
+        since_s: when the phase began, on the clock of whoever listens.
+    """
+
+    phase: PhaseStarted | None = None
+    since_s: float = 0.0
+    progress: Progress | None = None
+    throughput: Throughput | None = None
+
+    def take(self, event: PhaseStarted | Progress | Throughput | Sampled, at_s: float) -> None:
+        """Take in an event; a phase that begins ends what was known of the one before."""
+        match event:
+            case PhaseStarted():
+                self.phase, self.since_s = event, at_s
+                self.progress = self.throughput = None
+            case Progress():
+                self.progress = event
+            case Throughput():
+                self.throughput = event
+
+
 @dataclass(frozen=True)
 class TrialFinished:
     """A trial has ended and is in the journal; `so_far`: what the design knows by now, in a few words."""

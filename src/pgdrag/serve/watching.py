@@ -10,6 +10,7 @@ from pgdrag.english import listed
 from pgdrag.host.clock import CLOCK
 from pgdrag.journal.live_file import LiveReader, Noted, TrialBegan, TrialEnded, TrialsLeft
 from pgdrag.model.events import (
+    Doing,
     HostChanged,
     OnHost,
     PhaseStarted,
@@ -36,21 +37,17 @@ _CAPTION = "Seconds from the start of the load, warm-up included. A step is one 
 
 
 @dataclass
-class _At:
-    """What this machine, or a host of a fleet, is at."""
+class _At(Doing):
+    """What this machine, or a host of a fleet, does now; times are Unix seconds."""
 
     trial: TrialBegan | None = None
-    phase: PhaseStarted | None = None
-    since_unix_s: float = 0.0
-    progress: Progress | None = None
-    throughput: Throughput | None = None
     state: str = ""
 
-    def doing(self, now_unix_s: float) -> str:
+    def words(self, now_unix_s: float) -> str:
         """Return the phase, how long it has lasted, and what the load does: "measure 3 s of 15 s"."""
         if self.phase is None:
             return self.state
-        words = f"{self.phase.name} {max(now_unix_s - self.since_unix_s, 0):.0f} s"
+        words = f"{self.phase.name} {max(now_unix_s - self.since_s, 0):.0f} s"
         if self.phase.expected_s:
             words += f" of {format_duration(self.phase.expected_s)}"
         if self.progress is not None:
@@ -96,13 +93,13 @@ class Watched:
             case HostChanged(host, state, reason):
                 self._at(host).state = f"{state}: {reason}" if reason else state
             case OnHost(host, event):
-                self._goes_on(self._at(host), at_unix_s, event)
+                self._at(host).take(event, at_unix_s)
             case _:
-                self._goes_on(self._at(""), at_unix_s, noted)
+                self._at("").take(noted, at_unix_s)
                 self._seen(at_unix_s, noted)
 
     def _trial_began(self, began: TrialBegan) -> None:
-        self.hosts[began.host] = _At(began)
+        self.hosts[began.host] = _At(trial=began)
         if not began.host:
             self._began_unix_s = None
             for seen in (self._samples, self._series, self._phases, self._busy):
@@ -110,18 +107,6 @@ class Watched:
 
     def _at(self, host: str) -> _At:
         return self.hosts.setdefault(host, _At())
-
-    def _goes_on(
-        self, at: _At, at_unix_s: float, event: PhaseStarted | Progress | Throughput | Sampled
-    ) -> None:
-        match event:
-            case PhaseStarted():
-                at.phase, at.since_unix_s = event, at_unix_s
-                at.progress = at.throughput = None
-            case Progress():
-                at.progress = event
-            case Throughput():
-                at.throughput = event
 
     def _seen(
         self, at_unix_s: float, event: PhaseStarted | Progress | Throughput | Sampled
@@ -143,8 +128,8 @@ class Watched:
     def doing(self) -> dict[str, str]:
         """Return in words what each host is at; "" is this machine."""
         now = CLOCK.unix_s()
-        there = {name: one.doing(now) for name, one in self.hosts.items() if name}
-        return there or {"": self.hosts[""].doing(now)}
+        there = {name: one.words(now) for name, one in self.hosts.items() if name}
+        return there or {"": self.hosts[""].words(now)}
 
     def trial_words(self) -> str:
         """Return where the run is: "Trial 3 of 4 to 8"."""
