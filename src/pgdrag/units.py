@@ -273,6 +273,11 @@ def _parse_typed(
 # --- for people to read --------------------------------------------------------------------
 
 
+def significant(number: float, digits: int = 6) -> float:
+    """Return a number rounded to significant digits; files keep six of what was measured."""
+    return float(f"{number:.{digits}g}")
+
+
 def format_number(number: float, *, significant: int = 3) -> str:
     """Return a number in plain digits: `1,187`, `0.34`, `0.0000238`; integers lose no digit < 10^6.
 

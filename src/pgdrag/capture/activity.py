@@ -8,6 +8,7 @@ from typing import Any, LiteralString
 
 from pgdrag.collectors import Observer, Unseen, attempt
 from pgdrag.twins.model import Activity, Workload
+from pgdrag.units import significant
 
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 _MOST_AGES = 20_000
@@ -99,24 +100,24 @@ class ActivityLooks:
         idle_s = session_s - active_s - waiting_s
         return Activity(
             looks=self._looks,
-            sessions=_digits(self._states.total() / looks),
-            active=_digits(self._states["active"] / looks),
-            idle=_digits(self._states["idle"] / looks),
-            idle_in_transaction=_digits(sum(self._states[x] for x in _IN_TRANSACTION) / looks),
-            blocked=_digits(self._blocked / looks),
+            sessions=significant(self._states.total() / looks),
+            active=significant(self._states["active"] / looks),
+            idle=significant(self._states["idle"] / looks),
+            idle_in_transaction=significant(sum(self._states[x] for x in _IN_TRANSACTION) / looks),
+            blocked=significant(self._blocked / looks),
             most_sessions=self._most,
             most_active=self._most_active,
-            other_sessions=_digits(self._others / looks),
-            waits={wait: _digits(count / looks) for wait, count in self._waits.most_common()},
+            other_sessions=significant(self._others / looks),
+            waits={wait: significant(count / looks) for wait, count in self._waits.most_common()},
             commits=commits,
             rollbacks=rollbacks,
-            counters={name: _digits(value) for name, value in moved.items() if value},
+            counters={name: significant(value) for name, value in moved.items() if value},
             session_s=session_s,
             active_s=active_s,
             idle_in_transaction_s=waiting_s,
             new_sessions=round(moved.get("sessions", 0.0)),
-            statements_per_transaction=_digits(sent / transactions) if transactions else None,
-            think_s=_digits(max(idle_s, 0.0) / transactions) if transactions else None,
+            statements_per_transaction=significant(sent / transactions) if transactions else None,
+            think_s=significant(max(idle_s, 0.0) / transactions) if transactions else None,
             idle_ages_s=_quantiles(self._idle_ages),
             transaction_ages_s=_quantiles(self._transaction_ages),
         )  # fmt: skip
@@ -133,7 +134,7 @@ def _counters(observer: Observer) -> dict[str, float]:
 
 
 def _part(moved: Mapping[str, float], name: str, *, less_s: float = 0.0) -> float:
-    return _digits(max(moved.get(name, 0.0) - less_s, 0.0))
+    return significant(max(moved.get(name, 0.0) - less_s, 0.0))
 
 
 def _is_control(text: str) -> bool:
@@ -142,8 +143,4 @@ def _is_control(text: str) -> bool:
 
 def _quantiles(values: Sequence[float]) -> tuple[float, ...]:
     ordered = sorted(max(x, 0.0) for x in values)
-    return tuple(_digits(ordered[int(x * (len(ordered) - 1))]) for x in _QUANTILES) if ordered else ()  # fmt: skip
-
-
-def _digits(number: float) -> float:
-    return float(f"{number:.6g}")
+    return tuple(significant(ordered[int(x * (len(ordered) - 1))]) for x in _QUANTILES) if ordered else ()  # fmt: skip

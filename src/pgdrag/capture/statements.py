@@ -16,6 +16,7 @@ from pgdrag.collectors import OWN_MARK, Observer, Unseen, attempt
 from pgdrag.collectors._statements_view import EXTENSION, find_extension
 from pgdrag.twins.masking import is_plannable, masked_statement
 from pgdrag.twins.model import Statement, Workload
+from pgdrag.units import significant
 
 MOST_STATEMENTS = 1000
 _MOST_TEXT = 100_000  # characters of a statement
@@ -281,7 +282,7 @@ def _statement(
 
     def seconds(*names: str) -> float | None:
         """Add up times; None where this version has none of them."""
-        return _digits(sum(totals[x] for x in names)) if columns.issuperset(names) else None
+        return significant(sum(totals[x] for x in names)) if columns.issuperset(names) else None
 
     return Statement(
         number=number,
@@ -291,14 +292,14 @@ def _statement(
         is_toplevel=is_toplevel,
         calls=count("calls"),
         rows=count("rows"),
-        exec_s=_digits(totals["exec_s"]),
+        exec_s=significant(totals["exec_s"]),
         plans=count("plans"),
         # Without track_planning and track_io_timing they stay at 0.
         plan_s=seconds("plan_s") if totals["plans"] else None,
-        min_s=_digits(first.lasting["min_s"]),
-        max_s=_digits(first.lasting["max_s"]),
-        mean_s=_digits(first.lasting["mean_s"]),
-        stddev_s=_digits(first.lasting["stddev_s"]),
+        min_s=significant(first.lasting["min_s"]),
+        max_s=significant(first.lasting["max_s"]),
+        mean_s=significant(first.lasting["mean_s"]),
+        stddev_s=significant(first.lasting["stddev_s"]),
         shared_hit=count("shared_hit"),
         shared_read=count("shared_read"),
         shared_dirtied=count("shared_dirtied"),
@@ -396,7 +397,3 @@ def _growth(then: Mapping[str, float], now: Mapping[str, float]) -> dict[str, fl
 
 def _time_s(totals: Mapping[str, float]) -> float:
     return totals["exec_s"] + totals["plan_s"]
-
-
-def _digits(number: float) -> float:
-    return float(f"{number:.6g}")

@@ -52,6 +52,7 @@ from pgdrag.live.server import ExistingServer
 from pgdrag.twins.model import Schema, Twin, Workload
 from pgdrag.twins.tokens import ANCHOR
 from pgdrag.twins.transactions import LoggedTransactions
+from pgdrag.units import significant
 
 APPLICATION_NAME = "pgdrag capture twin"
 T = TypeVar("T")
@@ -326,11 +327,11 @@ class TwinCapture:
             server="the original",
             postgres=self._server.version,
             began=f"{now:%Y-%m-%d}",
-            captured_s=_digits(tracker.captured_s),
-            every_s=_digits(tracker.interval_s),
+            captured_s=significant(tracker.captured_s),
+            every_s=significant(tracker.interval_s),
             looks=tracker.samples,
-            shortest_s=_digits(tracker.shortest_s),
-            blind_s=_digits(tracker.blind_s),
+            shortest_s=significant(tracker.shortest_s),
+            blind_s=significant(tracker.blind_s),
         )
         return HoldDistribution(
             capture, tracker.kinds(), gaps=tracker.gaps(), at_once=tracker.at_once()
@@ -413,7 +414,3 @@ def _cpu_s(existing: ExistingServer, observer: Observer) -> float | None:
     except psutil.Error:
         return None
     return float(times.user + times.system)
-
-
-def _digits(number: float) -> float:
-    return float(f"{number:.6g}")

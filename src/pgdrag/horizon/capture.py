@@ -21,7 +21,7 @@ from pgdrag.horizon.sampling import HolderSample, make_read_only, sample_holders
 from pgdrag.horizon.tracking import HoldTracker
 from pgdrag.host.error_words import words_of
 from pgdrag.host.interrupts import uninterrupted
-from pgdrag.units import format_duration
+from pgdrag.units import format_duration, significant
 
 APPLICATION_NAME = "pgdrag capture horizon"
 SAMPLE_TIMEOUT_S = 5.0
@@ -125,12 +125,12 @@ class HorizonCapture:
             server=self._server.name,
             postgres=self._server.version,
             began=self._began.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            captured_s=_rounded(tracker.captured_s),
-            every_s=_rounded(tracker.interval_s),
+            captured_s=significant(tracker.captured_s),
+            every_s=significant(tracker.interval_s),
             looks=tracker.samples,
-            shortest_s=_rounded(tracker.shortest_s),
-            blind_s=_rounded(tracker.blind_s),
-            look_s=_rounded(sum(self._sample_s) / len(self._sample_s)),
+            shortest_s=significant(tracker.shortest_s),
+            blind_s=significant(tracker.blind_s),
+            look_s=significant(sum(self._sample_s) / len(self._sample_s)),
             cannot_see=self.cannot_see(),
         )
         return HoldDistribution(
@@ -194,7 +194,3 @@ class HorizonCapture:
         holding = None if trouble else tracker.holding
         oldest = max((x.age for x in found if x.age is not None), default=0)
         return CaptureProgress(elapsed_s, tracker.samples, holding, oldest, tracker.seen, trouble)
-
-
-def _rounded(number: float) -> float:
-    return float(f"{number:.6g}")

@@ -121,8 +121,3 @@ def _panel(panel: Panel, top: float, plot: float, share: Callable[[float], float
         )
         parts += [svg.line(x, low, x, high, "interval"), svg.mark(x, center, CIRCLE, "found")]
     return parts
-
-
-def rounded_rate(rate: float) -> float:
-    """Return a rate to three significant digits, as the top of a panel shows it."""
-    return float(f"{rate:.3g}")

@@ -33,6 +33,7 @@ from pgdrag.twins.transactions import (
     LoggedTransactions,
     Parameter,
 )
+from pgdrag.units import significant
 
 _LONGEST_MESSAGE = 1 << 26
 _PAST_END_S = 60.0
@@ -179,7 +180,7 @@ class LogReader:
         sampled = float(rates) if 0 < float(rates) < 1 and self.settings.get("log_min_duration_statement") == "-1" else None  # fmt: skip
         return LoggedTransactions(
             log.name,
-            _digits(max(self._last_s - self._first_s, 0.0)),
+            significant(max(self._last_s - self._first_s, 0.0)),
             self._messages,
             shapes.transactions,
             sampled_share=sampled,
@@ -192,12 +193,12 @@ class LogReader:
             ),
             shapes=found,
             other_transactions=other,
-            other_s=_digits(max(other_s, 0.0)),
+            other_s=significant(max(other_s, 0.0)),
             cut_transactions=sessions.cut,
             sessions=LoggedSessions(
                 sessions.sessions, sessions.transactions.spread(), sessions.at_once.spread()
             ),
-            prepared_share=_digits(sessions.named / max(sessions.named + sessions.unnamed, 1)),
+            prepared_share=significant(sessions.named / max(sessions.named + sessions.unnamed, 1)),
             errors=dict(sessions.errors.most_common(50)),
             rate_every_s=every_s,
             rate=rate,
@@ -386,7 +387,7 @@ def _parameter(one: SeenStatement, number: int, account: ValueAccount, type_: st
         number,
         kind,
         account.seen,
-        _digits(account.nulls / account.seen),
+        significant(account.nulls / account.seen),
         account.distinct,
         account.top_shares,
         account.ascending_share,
@@ -394,7 +395,3 @@ def _parameter(one: SeenStatement, number: int, account: ValueAccount, type_: st
         common=column.common(account) if column is not None else (),
         positions=column.positions(account.sample) if column is not None else (),
     )
-
-
-def _digits(number: float) -> float:
-    return float(f"{number:.6g}")

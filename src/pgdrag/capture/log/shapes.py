@@ -23,6 +23,7 @@ from pgdrag.twins.transactions import (
     Step,
     TransactionShape,
 )
+from pgdrag.units import significant
 
 MOST_SHAPES = 200
 _MOST_KEPT = 5_000  # shapes while the log is read
@@ -391,7 +392,7 @@ def _shape(
         links=tuple(_links(one, shown, are_same)),
         pause_s=one.pauses.spread() if one.pauses.count else None,
         last_pause_s=one.last_pauses.spread() if one.last_pauses.count else None,
-        follows=tuple((x, _digits(count / known)) for x, count in follows.most_common(10)),
+        follows=tuple((x, significant(count / known)) for x, count in follows.most_common(10)),
     )
 
 
@@ -418,7 +419,7 @@ def _repeats(counts: Counter[int], transactions: int) -> tuple[tuple[int, float]
     total = counts.total()
     ordered = sorted(counts.items())
     if len(ordered) <= _MOST_REPEATS:
-        return tuple((times, _digits(count / total)) for times, count in ordered)
+        return tuple((times, significant(count / total)) for times, count in ordered)
     found: Counter[int] = Counter()
     part: list[tuple[int, int]] = []
     for times, count in ordered:
@@ -427,7 +428,7 @@ def _repeats(counts: Counter[int], transactions: int) -> tuple[tuple[int, float]
         if size * _MOST_REPEATS >= total or times == ordered[-1][0]:
             found[round(sum(t * x for t, x in part) / size)] += size
             part = []
-    return tuple((times, _digits(count / total)) for times, count in sorted(found.items()))
+    return tuple((times, significant(count / total)) for times, count in sorted(found.items()))
 
 
 def _links(
@@ -444,7 +445,7 @@ def _links(
         if _is_more_than_chance(one, place, source, share, kind, are_same):
             candidates.setdefault(place, []).append(
                 ParameterLink(
-                    place[0] + 1, place[1], kind, source[0] + 1, source[1], _digits(share),
+                    place[0] + 1, place[1], kind, source[0] + 1, source[1], significant(share),
                     from_shape=shown[shape] if kind == "session" else 0,
                 )
             )  # fmt: skip
@@ -489,7 +490,7 @@ def _stepped(one: _Account, place: Place) -> list[ParameterLink]:
     if step == 0 or count < _SAME * len(steps):
         return []
     own = place[0] + 1, place[1]
-    return [ParameterLink(*own, "round", *own, _digits(count / len(steps)), differences=rounded([step]))]  # fmt: skip
+    return [ParameterLink(*own, "round", *own, significant(count / len(steps)), differences=rounded([step]))]  # fmt: skip
 
 
 def _width(one: _Account, place: Place) -> list[ParameterLink]:
@@ -513,7 +514,3 @@ def _width(one: _Account, place: Place) -> list[ParameterLink]:
 def _middle(ordered: Sequence[float]) -> float:
     """Return how far the middle 80 % of ascending numbers reach."""
     return ordered[round(0.9 * (len(ordered) - 1))] - ordered[round(0.1 * (len(ordered) - 1))]
-
-
-def _digits(number: float) -> float:
-    return float(f"{number:.6g}")

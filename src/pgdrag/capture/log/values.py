@@ -16,6 +16,7 @@ from itertools import islice
 from pgdrag.twins.array_text import array_elements
 from pgdrag.twins.tokens import finite, is_small
 from pgdrag.twins.transactions import QUANTILES, Kind, Spread
+from pgdrag.units import significant
 
 _MOST_COUNTED, _MOST_SAMPLED, _MOST_HASHES = 2000, 400, 1024
 _LONG = 256
@@ -63,7 +64,9 @@ class SpreadCount:
             middle = 0.0 if bucket is None else math.exp((bucket + 0.5) * _STEP)
             found.append(min(max(middle, self.least), self.most))
         quantiles = (self.least, *found, self.most)
-        return Spread(_digits(max(self.total / self.count, 0.0)), tuple(map(_digits, quantiles)))
+        return Spread(
+            significant(max(self.total / self.count, 0.0)), tuple(map(significant, quantiles))
+        )
 
 
 class ValueAccount:
@@ -149,13 +152,13 @@ class ValueAccount:
         """Return the shares of the most frequent 1, 10 and 100."""
         top = heapq.nlargest(_TOPS[-1], self.counts.values())
         given = max(self.given, 1)
-        one, ten, hundred = (_digits(min(sum(top[:x]) / given, 1.0)) for x in _TOPS)
+        one, ten, hundred = (significant(min(sum(top[:x]) / given, 1.0)) for x in _TOPS)
         return one, ten, hundred
 
     @property
     def ascending_share(self) -> float:
         """Return the share of values above all before them."""
-        return _digits(self._ascending / max(self.given, 1))
+        return significant(self._ascending / max(self.given, 1))
 
     def most_common(self, most: int) -> list[tuple[str, float]]:
         """Return the most frequent values with their shares."""
@@ -251,7 +254,3 @@ def _elements(value: str) -> int:
         return len(array_elements(value))
     except ValueError:
         return 0
-
-
-def _digits(number: float) -> float:
-    return float(f"{number:.6g}")

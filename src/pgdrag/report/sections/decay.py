@@ -11,12 +11,12 @@ from pgdrag.findings.series_claims import OrderingFinding, SeriesClaimFinding
 from pgdrag.findings.values import Findings, Interval, TreatmentFinding
 from pgdrag.report.cells import NOTHING, bounds_words, course_words, name_cell
 from pgdrag.report.document import Block, Cell, Figure, Items, Paragraph, Table, Tone, table_of
-from pgdrag.report.panels_chart import Line, Panel, panels_chart, rounded_rate
+from pgdrag.report.panels_chart import Line, Panel, panels_chart
 from pgdrag.report.sections import Section
 from pgdrag.report.sections.answer import claims_table, ordering_words
 from pgdrag.report.series_words import spark
 from pgdrag.report.thinning import points_of_each, thinned_points
-from pgdrag.units import format_duration, format_number, format_rate
+from pgdrag.units import format_duration, format_number, format_rate, significant
 
 _TITLE = "Throughput within the trials"
 _FAR_S = 86_400  # no window supports a half-life beyond
@@ -147,7 +147,7 @@ def _panel(rung: TreatmentFinding, decay: DecayFinding, most: int) -> Panel:
         f"{decay.wrong}: {words}" if decay.wrong else words,
         lines,
         highest,
-        f"to {format_rate(rounded_rate(highest))}",
+        f"to {format_rate(significant(highest, 3))}",
         is_bad=bool(decay.wrong),
     )
 

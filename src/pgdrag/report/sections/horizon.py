@@ -34,11 +34,11 @@ from pgdrag.report.document import (
     Tone,
     table_of,
 )
-from pgdrag.report.panels_chart import Line, Panel, panels_chart, rounded_rate
+from pgdrag.report.panels_chart import Line, Panel, panels_chart
 from pgdrag.report.sections import Section
 from pgdrag.report.svg import LogScale
 from pgdrag.stats.hold_lengths import TOLERANCE, LengthCurve
-from pgdrag.units import format_duration, format_number, format_rate
+from pgdrag.units import format_duration, format_number, format_rate, significant
 
 _TITLE = "Throughput against the length of the hold"
 _OF_DOSES = (
@@ -142,7 +142,7 @@ def dose_sentence(found: DoseCurve) -> str:
 
 def _dose_panel(curve: DoseCurve) -> Panel:
     highest = max(one.per_s.center for one in curve.points) * 1.1
-    top = f"to {format_rate(rounded_rate(highest))}"
+    top = f"to {format_rate(significant(highest, 3))}"
     fit = Line(curve.curve, "fit")
     rates = tuple((one.held_s, one.per_s) for one in curve.points)
     return Panel(curve.variant, "", _SHORT[curve.verdict], (fit,), highest, top, estimates=rates)
@@ -156,7 +156,7 @@ def _doses_text(curves: Sequence[DoseCurve], *, width: int = 40) -> str:
         lines.append(f"{curve.variant}: {_SHORT[curve.verdict]}")
         for one in curve.points:
             bar = "█" * max(round(one.per_s.center / highest * width), 1)
-            rate = format_rate(rounded_rate(one.per_s.center))
+            rate = format_rate(significant(one.per_s.center, 3))
             lines.append(f"{one.rung:>6}  {_tenths(one.held_s):>10}  {bar} {rate}")
     return "\n".join(lines)
 
