@@ -33,41 +33,35 @@ OURS: LiteralString = """
     n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_toast%%'
     AND n.nspname NOT LIKE 'pg\\_temp\\_%%'
 """
-_NO_MEMBER: LiteralString = """
-    NOT EXISTS (SELECT FROM pg_depend AS member
-                 WHERE member.classid = '{}'::regclass AND member.objid = {}.oid AND member.deptype = 'e')
+
+
+def _own(catalog: LiteralString, alias: LiteralString) -> LiteralString:
+    """Return the condition that an object is in a schema of ours, and of no extension."""
+    member: LiteralString = f"member.classid = '{catalog}'::regclass AND member.objid = {alias}.oid AND member.deptype = 'e'"
+    return f"{OURS} AND NOT EXISTS (SELECT FROM pg_depend AS member WHERE {member})"
+
+
+# After the FROM of relations, pg_class AS c among them; conditions may follow.
+_OURS_ALONE: LiteralString = (
+    f"JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE {_own('pg_class', 'c')}"
+)
+_SCHEMAS: LiteralString = f"""
+SELECT nspname::text FROM pg_namespace AS n WHERE {_own("pg_namespace", "n")} ORDER BY 1
 """
-# Relations of ours, by their kinds.
-_CLASSES: LiteralString = (
-    " FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE "
-    + OURS
-    + " AND "
-    + _NO_MEMBER.replace("{}", "pg_class", 1).replace("{}", "c")
-)
-_SCHEMAS: LiteralString = (
-    "SELECT nspname::text FROM pg_namespace AS n WHERE "
-    + OURS
-    + " AND "
-    + _NO_MEMBER.replace("{}", "pg_namespace", 1).replace("{}", "n")
-    + " ORDER BY 1"
-)
-_TABLES: LiteralString = (
-    """
+_TABLES: LiteralString = f"""
 SELECT c.oid::bigint, n.nspname::text AS schema, c.relname::text AS name, c.relpersistence = 'u' AS is_unlogged,
        coalesce((SELECT amname FROM pg_am WHERE pg_am.oid = c.relam), '')::text AS access_method,
-       coalesce(c.reloptions, '{}') AS options,
-       coalesce((SELECT reloptions FROM pg_class AS toast WHERE toast.oid = c.reltoastrelid), '{}') AS toast_options,
+       coalesce(c.reloptions, '{{}}') AS options,
+       coalesce((SELECT reloptions FROM pg_class AS toast WHERE toast.oid = c.reltoastrelid), '{{}}') AS toast_options,
        coalesce(CASE WHEN c.relkind = 'p' THEN pg_get_partkeydef(c.oid) END, '') AS partition_key,
        (SELECT partattrs::int2[] FROM pg_partitioned_table WHERE partrelid = c.oid) AS partition_columns,
        c.relispartition AS is_partition, coalesce(pg_get_expr(c.relpartbound, c.oid), '') AS bound,
        (SELECT array_agg(inhparent::bigint ORDER BY inhseqno) FROM pg_inherits WHERE inhrelid = c.oid) AS parents,
        c.relrowsecurity AS has_policies
+  FROM pg_class AS c {_OURS_ALONE}
+   AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't' ORDER BY c.oid
 """
-    + _CLASSES
-    + " AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't' ORDER BY c.oid"
-)
-_COLUMNS: LiteralString = (
-    """
+_COLUMNS: LiteralString = f"""
 SELECT c.oid::bigint AS relation, a.attname::text AS name, a.attnum AS number, a.atttypid::bigint AS type_oid,
        a.atttypmod AS modifier, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull AS is_not_null,
        CASE WHEN a.attcollation <> t.typcollation AND a.attcollation <> 0
@@ -78,31 +72,23 @@ SELECT c.oid::bigint AS relation, a.attname::text AS name, a.attnum AS number, a
        a.attidentity::text AS identity,
        CASE WHEN a.attstorage <> t.typstorage THEN a.attstorage::text ELSE '' END AS storage,
        a.attcompression::text AS compression, coalesce(a.attstattarget, -1) AS statistics_target,
-       coalesce(a.attoptions, '{}') AS options
+       coalesce(a.attoptions, '{{}}') AS options
+  FROM pg_attribute AS a
+  JOIN pg_type AS t ON t.oid = a.atttypid
+  LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+  JOIN pg_class AS c ON c.oid = a.attrelid {_OURS_ALONE}
+   AND c.relkind IN ('r', 'p', 'i', 'm') AND c.relpersistence <> 't' AND a.attnum > 0 AND NOT a.attisdropped
+ ORDER BY c.oid, a.attnum
 """
-    + _CLASSES.replace(
-        "pg_class AS c",
-        "pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid"
-        " LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
-        " JOIN pg_class AS c ON c.oid = a.attrelid",
-    )
-    + """ AND c.relkind IN ('r', 'p', 'i', 'm') AND c.relpersistence <> 't' AND a.attnum > 0 AND NOT a.attisdropped
- ORDER BY c.oid, a.attnum"""
-)
-_CONSTRAINTS: LiteralString = (
-    """
+_CONSTRAINTS: LiteralString = f"""
 SELECT n.nspname::text AS schema, c.relname::text AS table, c.oid::bigint AS relation, x.conname::text AS name,
        x.contype::text AS kind, pg_get_constraintdef(x.oid) AS definition, x.conkey AS keys,
        x.confrelid::bigint AS foreign_relation, x.confkey AS foreign_keys,
        x.conparentid <> 0 OR NOT x.conislocal AS is_inherited
+  FROM pg_constraint AS x JOIN pg_class AS c ON c.oid = x.conrelid {_OURS_ALONE}
+   AND x.contype IN ('p', 'u', 'f', 'c', 'x') AND c.relkind IN ('r', 'p') ORDER BY x.oid
 """
-    + _CLASSES.replace(
-        "pg_class AS c", "pg_constraint AS x JOIN pg_class AS c ON c.oid = x.conrelid"
-    )
-    + " AND x.contype IN ('p', 'u', 'f', 'c', 'x') AND c.relkind IN ('r', 'p') ORDER BY x.oid"
-)
-_INDEXES: LiteralString = (
-    """
+_INDEXES: LiteralString = f"""
 SELECT c.oid::bigint, n.nspname::text AS schema, c.relname::text AS name, t.relname::text AS table,
        t.oid::bigint AS relation, pg_get_indexdef(c.oid) AS definition,
        (SELECT amname::text FROM pg_am WHERE pg_am.oid = c.relam) AS method, i.indisunique AS is_unique,
@@ -111,53 +97,37 @@ SELECT c.oid::bigint, n.nspname::text AS schema, c.relname::text AS name, t.reln
        coalesce((SELECT conname FROM pg_constraint WHERE conindid = c.oid AND contype IN ('p', 'u', 'x')), '')::text
            AS constraint,
        (SELECT inhparent::bigint FROM pg_inherits WHERE inhrelid = c.oid) AS parent
+  FROM pg_index AS i
+  JOIN pg_class AS c ON c.oid = i.indexrelid
+  JOIN pg_class AS t ON t.oid = i.indrelid {_OURS_ALONE}
+   AND t.relkind IN ('r', 'p', 'm') AND t.relpersistence <> 't' ORDER BY c.oid
 """
-    + _CLASSES.replace(
-        "pg_class AS c",
-        "pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid JOIN pg_class AS t ON t.oid = i.indrelid",
-    )
-    + " AND t.relkind IN ('r', 'p', 'm') AND t.relpersistence <> 't' ORDER BY c.oid"
-)
-_SEQUENCES: LiteralString = (
-    """
+_SEQUENCES: LiteralString = f"""
 SELECT n.nspname::text AS schema, c.relname::text AS name, format_type(s.seqtypid, NULL) AS type,
        s.seqincrement AS increment, s.seqcache AS cache, s.seqcycle AS is_cycling,
        d.refobjid::bigint AS owner, d.refobjsubid AS owner_column, coalesce(d.deptype = 'i', false) AS is_identity
+  FROM pg_sequence AS s JOIN pg_class AS c ON c.oid = s.seqrelid LEFT JOIN pg_depend AS d
+    ON d.classid = 'pg_class'::regclass AND d.objid = c.oid
+   AND d.refclassid = 'pg_class'::regclass AND d.refobjsubid > 0 AND d.deptype IN ('a', 'i') {_OURS_ALONE}
+  ORDER BY c.oid
 """
-    + _CLASSES.replace(
-        "pg_class AS c",
-        "pg_sequence AS s JOIN pg_class AS c ON c.oid = s.seqrelid LEFT JOIN pg_depend AS d"
-        " ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.refclassid = 'pg_class'::regclass"
-        " AND d.refobjsubid > 0 AND d.deptype IN ('a', 'i')",
-    )
-    + " ORDER BY c.oid"
-)
-_VIEWS: LiteralString = (
-    """
+_VIEWS: LiteralString = f"""
 SELECT n.nspname::text AS schema, c.relname::text AS name, c.relkind = 'm' AS is_materialized,
        pg_get_viewdef(c.oid) AS definition, c.oid::bigint
+  FROM pg_class AS c {_OURS_ALONE}
+   AND c.relkind IN ('v', 'm') AND c.relpersistence <> 't' ORDER BY c.oid
 """
-    + _CLASSES
-    + " AND c.relkind IN ('v', 'm') AND c.relpersistence <> 't' ORDER BY c.oid"
-)
-_TRIGGERS: LiteralString = (
-    """
+_TRIGGERS: LiteralString = f"""
 SELECT n.nspname::text AS schema, c.relname::text AS table, t.tgname::text AS name,
        pg_get_triggerdef(t.oid) AS definition, t.tgenabled::text AS enabled
+  FROM pg_trigger AS t JOIN pg_class AS c ON c.oid = t.tgrelid {_OURS_ALONE}
+   AND NOT t.tgisinternal AND t.tgparentid = 0 AND c.relkind IN ('r', 'p') ORDER BY t.oid
 """
-    + _CLASSES.replace("pg_class AS c", "pg_trigger AS t JOIN pg_class AS c ON c.oid = t.tgrelid")
-    + " AND NOT t.tgisinternal AND t.tgparentid = 0 AND c.relkind IN ('r', 'p') ORDER BY t.oid"
-)
-_TYPES: LiteralString = (
-    """
+_TYPES: LiteralString = f"""
 SELECT t.oid::bigint, n.nspname::text AS schema, t.typname::text AS name, t.typtype::text AS kind,
        t.typcategory::text AS category, t.typelem::bigint AS element, t.typbasetype::bigint AS base,
        t.typtypmod AS modifier, format_type(t.typbasetype, t.typtypmod) AS base_name,
-       t.typnotnull AS is_not_null, coalesce(t.typdefault, '') AS default, """
-    + OURS
-    + " AND "
-    + _NO_MEMBER.replace("{}", "pg_type", 1).replace("{}", "t")
-    + """ AS is_ours, c.relkind::text AS relation_kind,
+       t.typnotnull AS is_not_null, coalesce(t.typdefault, '') AS default, {_own("pg_type", "t")} AS is_ours, c.relkind::text AS relation_kind,
        ARRAY(SELECT enumlabel::text FROM pg_enum WHERE enumtypid = t.oid ORDER BY enumsortorder) AS labels,
        ARRAY(SELECT pg_get_constraintdef(x.oid) FROM pg_constraint AS x
               WHERE x.contypid = t.oid AND x.contype = 'c' ORDER BY x.oid) AS checks,
@@ -167,18 +137,12 @@ SELECT t.oid::bigint, n.nspname::text AS schema, t.typname::text AS name, t.typt
   FROM pg_type AS t JOIN pg_namespace AS n ON n.oid = t.typnamespace LEFT JOIN pg_class AS c ON c.oid = t.typrelid
  ORDER BY t.oid
 """
-)
-_FUNCTIONS: LiteralString = (
-    """
+_FUNCTIONS: LiteralString = f"""
 SELECT n.nspname::text AS schema, p.proname::text AS name, p.oid::regprocedure::text AS signature,
        l.lanname::text AS language, pg_get_functiondef(p.oid) AS definition, p.prosrc AS body
   FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace JOIN pg_language AS l ON l.oid = p.prolang
- WHERE """
-    + OURS
-    + " AND "
-    + _NO_MEMBER.replace("{}", "pg_proc", 1).replace("{}", "p")
-    + " AND p.prokind IN ('f', 'p', 'w') AND l.lanname NOT IN ('c', 'internal') ORDER BY p.oid"
-)
+ WHERE {_own("pg_proc", "p")} AND p.prokind IN ('f', 'p', 'w') AND l.lanname NOT IN ('c', 'internal') ORDER BY p.oid
+"""
 _STATISTICS: LiteralString = """
 SELECT n.nspname::text AS schema, s.stxname::text AS name, tn.nspname::text AS table_schema, t.relname::text AS table,
        pg_get_statisticsobjdef(s.oid) AS definition,
@@ -188,47 +152,27 @@ SELECT n.nspname::text AS schema, s.stxname::text AS name, tn.nspname::text AS t
   JOIN pg_class AS t ON t.oid = s.stxrelid JOIN pg_namespace AS tn ON tn.oid = t.relnamespace
  ORDER BY s.oid
 """
-_LEFT_OUT: LiteralString = (
-    """
+_LEFT_OUT: LiteralString = f"""
 SELECT what, count(*)::int, min(name) FROM (
-    SELECT 'foreign table' AS what, c.relname::text AS name"""
-    + _CLASSES
-    + """ AND c.relkind = 'f'
+    SELECT 'foreign table' AS what, c.relname::text AS name
+  FROM pg_class AS c {_OURS_ALONE}
+   AND c.relkind = 'f'
     UNION ALL SELECT 'temporary table', '' FROM pg_class WHERE relkind = 'r' AND relpersistence = 't'
-    UNION ALL SELECT 'table with row security policies', c.relname::text"""
-    + _CLASSES
-    + """ AND c.relrowsecurity
+    UNION ALL SELECT 'table with row security policies', c.relname::text
+  FROM pg_class AS c {_OURS_ALONE}
+   AND c.relrowsecurity
     UNION ALL SELECT 'rule', r.rulename::text FROM pg_rewrite AS r JOIN pg_class AS c ON c.oid = r.ev_class
-        JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE r.rulename <> '_RETURN' AND """
-    + OURS
-    + """
+        JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE r.rulename <> '_RETURN' AND {OURS}
     UNION ALL SELECT 'aggregate', p.proname::text FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
-        WHERE p.prokind = 'a' AND """
-    + OURS
-    + " AND "
-    + _NO_MEMBER.replace("{}", "pg_proc", 1).replace("{}", "p")
-    + """
+        WHERE p.prokind = 'a' AND {_own("pg_proc", "p")}
     UNION ALL SELECT 'operator', o.oprname::text FROM pg_operator AS o JOIN pg_namespace AS n ON n.oid = o.oprnamespace
-        WHERE """
-    + OURS
-    + " AND "
-    + _NO_MEMBER.replace("{}", "pg_operator", 1).replace("{}", "o")
-    + """
+        WHERE {_own("pg_operator", "o")}
     UNION ALL SELECT 'text search configuration', f.cfgname::text FROM pg_ts_config AS f
-        JOIN pg_namespace AS n ON n.oid = f.cfgnamespace WHERE """
-    + OURS
-    + " AND "
-    + _NO_MEMBER.replace("{}", "pg_ts_config", 1).replace("{}", "f")
-    + """
+        JOIN pg_namespace AS n ON n.oid = f.cfgnamespace WHERE {_own("pg_ts_config", "f")}
     UNION ALL SELECT 'collation', f.collname::text FROM pg_collation AS f
-        JOIN pg_namespace AS n ON n.oid = f.collnamespace WHERE """
-    + OURS
-    + " AND "
-    + _NO_MEMBER.replace("{}", "pg_collation", 1).replace("{}", "f")
-    + """
+        JOIN pg_namespace AS n ON n.oid = f.collnamespace WHERE {_own("pg_collation", "f")}
 ) AS found GROUP BY what ORDER BY what
 """
-)
 _DOMAIN, _ENUM, _COMPOSITE, _RANGE = "d", "e", "c", "r"
 
 

@@ -19,28 +19,23 @@ _KINDS: Mapping[str, RelationKind] = {
     "I": "partitioned index",
     "m": "materialized view",
 }
-_RELATIONS: LiteralString = (
-    """
+_RELATIONS: LiteralString = f"""
 SELECT c.oid::bigint, n.nspname::text AS schema, c.relname::text AS name, c.relkind::text AS kind,
        greatest(c.relpages, 0) AS pages, c.reltuples::float8 AS tuples, c.relallvisible AS all_visible_pages,
-       {frozen} AS all_frozen_pages,
+       {{frozen}} AS all_frozen_pages,
        CASE WHEN c.relkind IN ('r', 'i', 'm') THEN pg_relation_size(c.oid) END AS bytes,
        CASE WHEN c.reltoastrelid <> 0 THEN pg_total_relation_size(c.reltoastrelid) END AS toast_bytes,
        coalesce((SELECT relname FROM pg_index JOIN pg_class AS t ON t.oid = indrelid WHERE indexrelid = c.oid), '')::text
            AS table,
        coalesce(pg_stat_get_live_tuples(c.oid), 0) AS live_rows, coalesce(pg_stat_get_dead_tuples(c.oid), 0) AS dead_rows
   FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
- WHERE c.relkind IN ('r', 'p', 'i', 'I', 'm') AND c.relpersistence <> 't' AND """
-    + OURS
-    + " ORDER BY c.oid"
-)
-_SIZES: LiteralString = (
-    """
+ WHERE c.relkind IN ('r', 'p', 'i', 'I', 'm') AND c.relpersistence <> 't' AND {OURS} ORDER BY c.oid
+"""
+_SIZES: LiteralString = f"""
 SELECT c.oid::bigint, pg_relation_size(c.oid)
   FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
- WHERE c.relkind IN ('r', 'i', 'm') AND c.relpersistence <> 't' AND """
-    + OURS
-)
+ WHERE c.relkind IN ('r', 'i', 'm') AND c.relpersistence <> 't' AND {OURS}
+"""
 _TABLE_COUNTERS: LiteralString = """
 SELECT relid::bigint, seq_scan, seq_tup_read, coalesce(idx_scan, 0) AS idx_scan,
        coalesce(idx_tup_fetch, 0) AS idx_tup_fetch, n_tup_ins, n_tup_upd, n_tup_del, n_tup_hot_upd, {new_page}
@@ -54,31 +49,25 @@ _INDEX_COUNTERS: LiteralString = """
 SELECT indexrelid::bigint AS relid, idx_scan, idx_tup_read, idx_tup_fetch, idx_blks_read, idx_blks_hit
   FROM pg_stat_user_indexes JOIN pg_statio_user_indexes USING (relid, indexrelid)
 """
-_STATISTICS: LiteralString = (
-    """
+_STATISTICS: LiteralString = f"""
 SELECT n.nspname::text AS schema, s.tablename::text AS relation, s.attname::text AS column, s.inherited AS is_inherited,
        s.null_frac::float8 AS null_share, s.avg_width AS width, s.n_distinct::float8,
        s.most_common_vals::text AS most_common, s.most_common_freqs::float8[] AS most_common_shares,
        s.histogram_bounds::text AS histogram, s.correlation::float8, s.most_common_elems::text AS elements,
        s.most_common_elem_freqs::float8[] AS element_shares, s.elem_count_histogram::float8[] AS element_counts
-  FROM pg_stats AS s JOIN pg_namespace AS n ON n.nspname = s.schemaname WHERE """
-    + OURS
-    + " ORDER BY 1, 2, 3, 4"
-)
+  FROM pg_stats AS s JOIN pg_namespace AS n ON n.nspname = s.schemaname WHERE {OURS} ORDER BY 1, 2, 3, 4
+"""
 _EXTENDED: LiteralString = """
 SELECT statistics_schemaname::text, statistics_name::text, n_distinct::text, dependencies::text, most_common_vals,
        most_common_freqs, most_common_base_freqs, inherited
   FROM pg_stats_ext
 """
 _EXTENDED_14: LiteralString = _EXTENDED.replace("inherited", "false")
-_UNREADABLE: LiteralString = (
-    """
+_UNREADABLE: LiteralString = f"""
 SELECT n.nspname || '.' || c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
  WHERE c.relkind IN ('r', 'p', 'm') AND c.relpersistence <> 't'
-   AND (NOT has_table_privilege(c.oid, 'SELECT') OR row_security_active(c.oid)) AND """
-    + OURS
-    + " ORDER BY c.relpages DESC"
-)
+   AND (NOT has_table_privilege(c.oid, 'SELECT') OR row_security_active(c.oid)) AND {OURS} ORDER BY c.relpages DESC
+"""
 # Those of the catalogs, and pgdrag's own look into them, are not of the workload.
 _Counters = Mapping[int, Mapping[str, int]]
 
