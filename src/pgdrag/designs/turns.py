@@ -162,9 +162,8 @@ class TurnsSection(Section):
     title = "What collecting costs"
     order = 16
     is_folded = False
-
-    def applies(self, findings: Findings) -> bool:
-        return isinstance(findings.found, TurnsFinding) and findings.found.slowdown is not None
+    finding_type = TurnsFinding
+    needs = "slowdown"
 
     def blocks(self, findings: Findings) -> Sequence[document.Block]:
         found = found_of(findings, TurnsFinding)

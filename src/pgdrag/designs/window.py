@@ -129,11 +129,8 @@ class WindowSection(Section):
     title = "The measured window"
     order = 17
     is_folded = False
-
-    def applies(self, findings: Findings) -> bool:
-        """A window was measured, and nothing is compared."""
-        found = findings.found
-        return isinstance(found, WindowFinding) and found.committed_per_s is not None
+    finding_type = WindowFinding
+    needs = "committed_per_s"
 
     def blocks(self, findings: Findings) -> Sequence[document.Block]:
         return tuple(_blocks(findings))

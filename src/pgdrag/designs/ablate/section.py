@@ -60,9 +60,8 @@ class AblateSection(Section):
     title = "Which change carries how much"
     order = 12
     is_folded = False
-
-    def applies(self, findings: Findings) -> bool:
-        return isinstance(findings.found, AblateFinding) and bool(findings.found.changes)
+    finding_type = AblateFinding
+    needs = "changes"
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         found = found_of(findings, AblateFinding)

@@ -30,9 +30,8 @@ class BisectSection(Section):
     title = "The guilty changes"
     order = 13
     is_folded = False
-
-    def applies(self, findings: Findings) -> bool:
-        return isinstance(findings.found, BisectFinding) and bool(findings.found.tests)
+    finding_type = BisectFinding
+    needs = "tests"
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         found = found_of(findings, BisectFinding)

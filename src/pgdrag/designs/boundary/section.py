@@ -22,9 +22,8 @@ class BoundarySection(Section):
     title = "Boundary and knee"
     order = 15
     is_folded = False
-
-    def applies(self, findings: Findings) -> bool:
-        return isinstance(findings.found, BoundaryFinding) and bool(findings.found.values)
+    finding_type = BoundaryFinding
+    needs = "values"
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         found = found_of(findings, BoundaryFinding)

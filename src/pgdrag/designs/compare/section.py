@@ -60,10 +60,8 @@ class CompareSection(Section):
     title = "How the two compare"
     order = 11
     is_folded = False
-
-    def applies(self, findings: Findings) -> bool:
-        found = findings.found
-        return isinstance(found, CompareFinding) and found.slowdown is not None
+    finding_type = CompareFinding
+    needs = "slowdown"
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         return comparison_blocks(found_of(findings, CompareFinding))

@@ -26,10 +26,7 @@ class SingleChangesSection(Section):
     order = 25
     finding_type = LadderFinding
     is_folded = False
-
-    def applies(self, findings: Findings) -> bool:
-        found = findings.found
-        return isinstance(found, LadderFinding) and bool(found.changes)
+    needs = "changes"
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         found = found_of(findings, LadderFinding)

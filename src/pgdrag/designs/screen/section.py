@@ -23,9 +23,8 @@ class ScreenSection(Section):
     title = "Each change's own effect"
     order = 14
     is_folded = False
-
-    def applies(self, findings: Findings) -> bool:
-        return isinstance(findings.found, ScreenFinding) and bool(findings.found.changes)
+    finding_type = ScreenFinding
+    needs = "changes"
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         found = found_of(findings, ScreenFinding)

@@ -21,6 +21,7 @@ class Section(ABC):
         order: where it stands; the lowest comes first.
         finding_type: the class of what it prints: what the design, an analysis of the run or one of treatments
             found. None: it prints what every run has.
+        needs: an attribute of that finding, of the design or of an analysis of the run, without which there is nothing to say.
         is_folded: closed until the reader opens it, where the medium can.
     """
 
@@ -29,12 +30,18 @@ class Section(ABC):
     title: ClassVar[str]
     order: ClassVar[int]
     finding_type: ClassVar[type | None] = None
+    needs: ClassVar[str] = ""
     is_folded: ClassVar[bool] = True
 
     def applies(self, findings: Findings) -> bool:
         """Tell whether there is anything to say; by default whether its type of finding was found, or any rung."""
         kind = self.finding_type
-        return bool(findings.rungs) if kind is None else findings.has(kind)
+        if kind is None:
+            return bool(findings.rungs)
+        if not self.needs:
+            return findings.has(kind)
+        found = findings.found if isinstance(findings.found, kind) else findings.get(kind)
+        return found is not None and bool(getattr(found, self.needs))
 
     @abstractmethod
     def blocks(self, findings: Findings) -> Sequence[Block]:

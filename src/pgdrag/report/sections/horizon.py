@@ -96,9 +96,8 @@ class DoseSection(Section):
     title = _TITLE
     order = 23
     is_folded = False
-
-    def applies(self, findings: Findings) -> bool:
-        return bool(_found(findings).doses)
+    finding_type = HorizonFinding
+    needs = "doses"
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         curves = _found(findings).doses
@@ -182,9 +181,8 @@ class WhatDecidesSection(Section):
     title = "What decides: the length of the hold, or what grows with it"
     order = 24
     is_folded = False
-
-    def applies(self, findings: Findings) -> bool:
-        return bool(_found(findings).deciders)
+    finding_type = HorizonFinding
+    needs = "deciders"
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         found = _found(findings).deciders
@@ -245,9 +243,8 @@ class RecoverySection(Section):
     title = "Recovery after the release"
     order = 27
     is_folded = False
-
-    def applies(self, findings: Findings) -> bool:
-        return bool(_found(findings).recoveries)
+    finding_type = HorizonFinding
+    needs = "recoveries"
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         found = _found(findings).recoveries

@@ -17,9 +17,7 @@ class HostsSection(Section):
     summary = "the hosts of a fleet: trials, speed, noise, and effects that differ between them"
     title = "Hosts"
     order = 75
-
-    def applies(self, findings: Findings) -> bool:
-        return findings.get(HostsFinding) is not None
+    finding_type = HostsFinding
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
         found = findings.get(HostsFinding)
