@@ -53,10 +53,11 @@ def documents() -> dict[str, Document]:
     from pgdrag.findings.two_runs import TwoRuns
     from pgdrag.horizon.state import HorizonState
     from pgdrag.journal import RunSummary
+    from pgdrag.model.observed import Stretch
     from pgdrag.report import plans_page, twin_check_page
     from pgdrag.report.claims_page import ClaimByRun
     from pgdrag.report.schema import extended, report_schema, schema_of
-    from pgdrag.report.stretch.formats import ShownStretch
+    from pgdrag.report.stretch import formats
     from pgdrag.twins.fidelity import TwinCheck
     from pgdrag.twins.leaks import Scan
     from pgdrag.twins.model import Twin
@@ -77,6 +78,9 @@ def documents() -> dict[str, Document]:
             "off": Mapping[str, tuple[str, ...]],
             "warnings": tuple[str, ...],
         },
+    )
+    observations = extended(
+        Stretch, {"pgdrag_observations": Literal[formats.FORMAT]}, formats.SHOWN
     )
     study = ("run", "resume", *_QUESTIONS)
     return {
@@ -113,7 +117,7 @@ def documents() -> dict[str, Document]:
         "twin-scan": of(Scan, "Values of the original in a twin, with --scan", "twin show"),
         "twin-check": of(twin_check, "How far a twin is like the original", "twin check"),
         "list": of(Listing, "What this installation has", "list"),
-        "observations": of(ShownStretch, "Part of a recording, with --format json", "observations"),
+        "observations": of(observations, "Part of a recording, with --format json", "observations"),
         "rm": of(Removed, "Which runs were removed", "rm"),
         "fetch": of(tuple[FetchedVersion, ...], "Where fetched versions are", "fetch"),
         "clean": of(Cleaned, "What was cleaned away", "clean"),

@@ -78,10 +78,10 @@ def schema_of(kind: Any, title: str, description: str) -> Schema:
     return {**made, "$schema": SCHEMA_ID, "title": title, "description": description}
 
 
-def extended(kind: type, more: Mapping[str, Any]) -> type:
-    """Return a dataclass that has some keys more than another one, and its descriptions."""
+def extended(kind: type, more: Mapping[str, Any], instead: Mapping[str, Any] | None = None) -> type:
+    """Return a dataclass that has some keys more than another one, or of other types, and its descriptions."""
     names = [field.name for field in fields(kind)]
-    return _record(kind, {**more, **_types(kind, names)})
+    return _record(kind, {**more, **_types(kind, names), **(instead or {})})
 
 
 def _rung(analysed: Mapping[str, Any]) -> type:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
 
 import pgdrag
 from pgdrag.english import capital, without_controls
 from pgdrag.model.observed import (
     ObservedSeries,
-    ObservedServer,
     Quantity,
-    Resolution,
-    Setting,
     Spread,
     StatementTotals,
     Stretch,
 )
-from pgdrag.model.recordings import Event
 from pgdrag.report.html import PageHead, render_page
 from pgdrag.report.json import plain
 from pgdrag.report.markdown import markdown_of
@@ -27,18 +24,6 @@ from pgdrag.report.stretch.words import span_words
 from pgdrag.report.terminal import blocks_as_text
 
 FORMAT: Literal[1] = 1  # changes when a key of the JSON changes its meaning or goes away
-_AS_THEY_ARE = (
-    "file",
-    "server",
-    "began_unix_s",
-    "ended_unix_s",
-    "observed_s",
-    "resolutions",
-    "events",
-    "settings",
-    "condensed",
-    "dropped_until_unix_s",
-)
 
 
 @dataclass(frozen=True)
@@ -77,32 +62,12 @@ class ShownSeries:
     high: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class ShownStretch:
-    """Part of a recording; times are Unix seconds.
-
-    Attributes:
-        began_unix_s, ended_unix_s: of its first and its last sample.
-        observed_s: how much of it was observed.
-        settings: at its end.
-        condensed: how many neighbouring samples each interval of the series is made of, at most.
-        dropped_until_unix_s: before then the file has forgotten samples; None: none.
-    """
-
-    pgdrag_observations: Literal[1]
-    file: str
-    server: ObservedServer
-    began_unix_s: float
-    ended_unix_s: float
-    observed_s: float
-    resolutions: tuple[Resolution, ...]
-    events: tuple[Event, ...]
-    settings: tuple[Setting, ...]
-    condensed: int
-    dropped_until_unix_s: float | None
-    waits: tuple[ShownWait, ...]
-    statements: tuple[ShownStatement, ...]
-    series: tuple[ShownSeries, ...]
+# What stands in the JSON in place of a stretch's own, which has keys that are no text.
+SHOWN: Mapping[str, Any] = {
+    "waits": tuple[ShownWait, ...],
+    "statements": tuple[ShownStatement, ...],
+    "series": tuple[ShownSeries, ...],
+}
 
 
 def render_stretch_html(stretch: Stretch) -> str:
@@ -131,20 +96,20 @@ def stretch_terminal_text(stretch: Stretch) -> str:
 
 
 def render_stretch_json(stretch: Stretch) -> str:
-    """Return all of it for programs, as `ShownStretch`."""
-    found = ShownStretch(
-        pgdrag_observations=FORMAT,
-        **{name: getattr(stretch, name) for name in _AS_THEY_ARE},
-        waits=tuple(
+    """Return all of it for programs: the fields of the stretch, but what `SHOWN` names as that."""
+    found = {
+        "pgdrag_observations": FORMAT,
+        **{x.name: getattr(stretch, x.name) for x in fields(stretch)},
+        "waits": tuple(
             ShownWait(one.backend_type, one.wait, processes)
             for one, processes in stretch.waits.items()
         ),
-        statements=tuple(
+        "statements": tuple(
             ShownStatement(**asdict(totals), database=one.database, statement=one.text)
             for one, totals in stretch.statements.items()
         ),
-        series=tuple(_shown(one) for one in stretch.series),
-    )
+        "series": tuple(_shown(one) for one in stretch.series),
+    }
     return json.dumps(plain(found), ensure_ascii=False, allow_nan=False) + "\n"
 
 
