@@ -17,6 +17,7 @@ from pgdrag.host.auto_conf import (
     out_of_place,
     same_text,
     text_of,
+    value_of,
     with_values,
 )
 from pgdrag.host.logins import Login, keep_login, login_of, take_entrusted
@@ -55,7 +56,7 @@ def test_a_file_that_alter_system_would_write_otherwise_is_known(
 
 def test_a_name_is_found_in_any_case() -> None:
     conf = AutoConf(b"TimeZone = 'UTC'\n")
-    assert (conf.value("timezone"), conf.value("work_mem")) == ("UTC", None)
+    assert (value_of(conf.values, "timezone"), value_of(conf.values, "work_mem")) == ("UTC", None)
 
 
 def test_changes_are_put_back_in_the_order_of_before() -> None:
@@ -86,16 +87,16 @@ def test_a_list_has_the_parts_that_the_server_reads(text: str, parts: list[str])
 def test_no_change_is_noted_with_a_password() -> None:
     conninfo = "host=db1 password=hush"
     with pytest.raises(ValueError, match="no password"):
-        AlteredSystem("1", conninfo, "db1", "s", "", before={})
+        AlteredSystem("1", conninfo, "db1", "s", before={}, data_directory="")
     with pytest.raises(ValueError, match="no password"):
-        AlteredRole("me", "shop", "1", conninfo, "db1", "s", before={})
+        AlteredRole("1", conninfo, "db1", "s", before={}, role="me", database="shop")
     with pytest.raises(ValueError, match="no password"):
-        CreatedDatabase("pgdrag_0123456789abcdef", "1", conninfo, "db1", "s")
+        CreatedDatabase("1", conninfo, "db1", "s", "pgdrag_0123456789abcdef")
 
 
 def test_a_journal_makes_pgdrag_drop_no_database_of_others() -> None:
     with pytest.raises(ValueError, match="not a database of pgdrag's"):
-        CreatedDatabase("shop", "1", "host=db1", "db1", "s")
+        CreatedDatabase("1", "host=db1", "db1", "s", "shop")
 
 
 def test_what_is_entrusted_is_known_to_whoever_clears_up() -> None:
@@ -177,7 +178,8 @@ def without_a_server(
     (directory / "global" / "pg_control").write_bytes((77).to_bytes(8, "little"))
     (directory / "postgresql.auto.conf").write_text(content)
     return AlteredSystem(
-        *("77", f"host={directory}", "db1", "s", str(directory)),
+        *("77", f"host={directory}", "db1", "s"),
+        data_directory=str(directory),
         before={"work_mem": "5MB", "jit": None},
         written={"work_mem": ("7MB",), "jit": ("off",)},
     )

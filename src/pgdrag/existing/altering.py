@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import psycopg
 from psycopg import sql
@@ -21,7 +21,7 @@ from pgdrag.english import listed
 from pgdrag.errors import ServerDidNotStart, ServerError, ServerLost, SettingError
 from pgdrag.existing.refusals import refusals_told
 from pgdrag.existing.standing import Standing, why_no_loading
-from pgdrag.host.auto_conf import FILE, same_text, set_statement
+from pgdrag.host.auto_conf import FILE, same_text, set_statement, value_of
 from pgdrag.host.error_words import words_of
 from pgdrag.host.interrupts import uninterrupted
 from pgdrag.host.logins import Login, keep_login
@@ -42,12 +42,6 @@ from pgdrag.servers.conf import fold
 from pgdrag.units import same_value, with_base_unit
 
 COMES_BACK_S = 120.0
-
-
-class _Written(Protocol):
-    """What is written somewhere: a file, or a role's settings."""
-
-    def value(self, name: str) -> str | None: ...
 
 
 class AlteredSettings(ABC):
@@ -103,11 +97,11 @@ class AlteredSettings(ABC):
         return None if noted is None else UndoJournal.open().restore(noted)
 
     @abstractmethod
-    def _read(self, connection: psycopg.Connection) -> _Written:
-        """Return what is written now."""
+    def _read(self, connection: psycopg.Connection) -> Mapping[str, str]:
+        """Return what is written now, by name."""
 
     @abstractmethod
-    def _first_change(self, written: _Written) -> AlteredSystem | AlteredRole:
+    def _first_change(self) -> AlteredSystem | AlteredRole:
         """Return the change of nothing."""
 
     @abstractmethod
@@ -126,7 +120,7 @@ class AlteredSettings(ABC):
     def _write(self, connection: psycopg.Connection, wanted: Mapping[str, str]) -> dict[str, str]:
         written = self._read(connection)
         for name, value in self._now.items():
-            if not same_text(name, written.value(name), value):
+            if not same_text(name, value_of(written, name), value):
                 raise ServerError(
                     f"somebody else has changed {name} in {self._place} of {self._server.name} during the run",
                     hint=f"pgdrag left it unchanged. {_GO_ON}",
@@ -137,15 +131,15 @@ class AlteredSettings(ABC):
         todo = {
             name: value
             for name, value in goal.items()
-            if not same_text(name, written.value(name), value)
+            if not same_text(name, value_of(written, name), value)
         }
         if not todo:
             return {}
         if change is None:
             login = Login(self._server.conninfo(), self._restart_command)
             keep_login(self._standing.system_identifier, login)
-            change = self._first_change(written)
-        before = {**{name: written.value(name) for name in todo}, **change.before}
+            change = self._first_change()
+        before = {**{name: value_of(written, name) for name in todo}, **change.before}
         self._note(
             replace(
                 change,
@@ -209,10 +203,10 @@ class SystemSettings(AlteredSettings):
         with self._aside() if self._is_restarted else nullcontext():
             return super().undo()
 
-    def _read(self, connection: psycopg.Connection) -> _Written:
-        return read_auto_conf(connection)
+    def _read(self, connection: psycopg.Connection) -> Mapping[str, str]:
+        return read_auto_conf(connection).values
 
-    def _first_change(self, written: _Written) -> AlteredSystem:
+    def _first_change(self) -> AlteredSystem:
         conf = self._standing.conf
         assert conf is not None, "otherwise there is no ALTER SYSTEM"
         return AlteredSystem(
@@ -220,8 +214,8 @@ class SystemSettings(AlteredSettings):
             self._server.public_conninfo(),
             self._server.name,
             self.session,
-            self._standing.data_directory,
             before={},
+            data_directory=self._standing.data_directory,
             order=tuple(conf.values),
             digest=hashlib.sha256(conf.content).hexdigest(),
         )
@@ -317,19 +311,20 @@ class RoleSettings(AlteredSettings):
         super().__init__(standing)
         self._whose = load.user, load.database
 
-    def _read(self, connection: psycopg.Connection) -> _Written:
+    def _read(self, connection: psycopg.Connection) -> Mapping[str, str]:
         found = read_role_conf(connection, *self._whose)
         assert found is not None, "the role is connected to the database"
         return found
 
-    def _first_change(self, written: _Written) -> AlteredRole:
+    def _first_change(self) -> AlteredRole:
         return AlteredRole(
-            *self._whose,
             self._standing.system_identifier,
             self._server.public_conninfo(),
             self._server.name,
             self.session,
             before={},
+            role=self._whose[0],
+            database=self._whose[1],
         )
 
     def _statement(self, name: str, value: str | None) -> sql.Composed:

@@ -36,11 +36,11 @@ class OwnDatabase:
         """
         server, name = standing.server, f"pgdrag_{secrets.token_hex(8)}"
         change = CreatedDatabase(
-            name,
             standing.system_identifier,
             server.public_conninfo(),
             server.name,
             f"pgdrag makes {name}",
+            name,
         )
         keep_login(standing.system_identifier, Login(server.conninfo(), restart_command))
         with uninterrupted():

@@ -69,11 +69,6 @@ class AutoConf:
     def __hash__(self) -> int:
         return hash(self.content)
 
-    def value(self, name: str) -> str | None:
-        """Return a setting's value, of a name in any case; None: it is not there."""
-        known = same_name(self.values, name)
-        return None if known is None else self.values[known]
-
 
 def text_of(values: Mapping[str, str]) -> bytes:
     """Return the file that ALTER SYSTEM writes for these settings."""
@@ -147,6 +142,12 @@ def same_name(values: Mapping[str, str], name: str) -> str | None:
     if name in values:
         return name
     return next((known for known in values if known.lower() == name.lower()), None)
+
+
+def value_of(values: Mapping[str, str], name: str) -> str | None:
+    """Return a setting's value, of a name in any case; None: it is not there."""
+    known = same_name(values, name)
+    return None if known is None else values[known]
 
 
 def out_of_place(now: Sequence[str], wanted: Sequence[str]) -> Iterator[str]:

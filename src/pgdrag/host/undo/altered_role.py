@@ -2,63 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 import psycopg
 from psycopg import sql
 
-from pgdrag.host.auto_conf import same_name, same_text, set_statement
-from pgdrag.host.error_words import words_of
-from pgdrag.host.undo import Change, RestoreResult
+from pgdrag.host.auto_conf import set_statement
+from pgdrag.host.undo import RestoreResult
 from pgdrag.host.undo.reaching import (
     AnotherServer,
+    SettingsChange,
     Unreachable,
     end_sessions,
     failed,
+    refused,
     undoing,
 )
-from pgdrag.passwords import has_password
-
-
-class RoleConf:
-    """The settings of a role in a database, by name."""
-
-    def __init__(self, lines: list[str] | None) -> None:
-        parts = (line.partition("=") for line in lines or ())
-        self.values = {name: value for name, _, value in parts}
-
-    def value(self, name: str) -> str | None:
-        """Return a setting's value, of a name in any case; None: it is not there."""
-        known = same_name(self.values, name)
-        return None if known is None else self.values[known]
 
 
 @dataclass(frozen=True)
-class AlteredRole(Change):
+class AlteredRole(SettingsChange):
     """What a run has set with ALTER ROLE … IN DATABASE …, or is about to set.
 
     Attributes:
         role, database: whose sessions have it.
-        system_identifier, conninfo, where, session, before, written: see `AlteredSystem`.
     """
 
     name: ClassVar[str] = "altered_role"
-    survives_boot: ClassVar[bool] = True
 
-    role: str
-    database: str
-    system_identifier: str
-    conninfo: str
-    where: str
-    session: str
-    before: Mapping[str, str | None]
-    written: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if has_password(self.conninfo):
-            raise ValueError("a connection string in the undo journal has no password")
+    role: str = field(kw_only=True)
+    database: str = field(kw_only=True)
 
     def words(self) -> str:
         """Return the role and its settings."""
@@ -69,26 +44,16 @@ class AlteredRole(Change):
     def restore(self, *, overwrite: bool) -> RestoreResult:
         """Give the role the settings back that it had there, where nobody else has changed them."""
         who = f'Settings of role "{self.role}" in database "{self.database}" '
-        left, foreign, changed = [], [], []
         try:
             with undoing(self.system_identifier, self.conninfo) as connection:
                 end_sessions(connection, self.session)
                 conf = read_role_conf(connection, self.role, self.database)
                 if conf is None:
                     return RestoreResult("gone", f"{who}are gone with the role or the database.")
-                for name, before in self.before.items():
-                    now = conf.value(name)
-                    if same_text(name, now, before):
-                        continue
-                    is_own = any(same_text(name, now, x) for x in self.written.get(name, ()))
-                    if not is_own and not overwrite:
-                        foreign.append(f"{name} is {'not set' if now is None else now}")
-                        continue
-                    try:
-                        connection.execute(role_statement(self.role, self.database, name, before))
-                        changed.append(name)
-                    except psycopg.Error as error:
-                        left.append(f"{name} ({words_of(error)})")
+                changes, foreign = self.to_change(conf, overwrite=overwrite)
+                left = refused(
+                    connection, changes, partial(role_statement, self.role, self.database)
+                )
         except (Unreachable, AnotherServer, psycopg.Error) as error:
             return failed(f"{who}could not be restored", error)
         if left:
@@ -99,15 +64,17 @@ class AlteredRole(Change):
                 f"{who}were changed by someone else since pgdrag did, so they were left alone: "
                 f'{", ".join(foreign)}. To restore them, run "pgdrag restore --overwrite".',
             )
-        if not changed:
+        if not changes:
             return RestoreResult("already restored", f"{who}are as they were.")
-        return RestoreResult("restored", f"{who}were restored: {', '.join(changed)}.")
+        return RestoreResult("restored", f"{who}were restored: {', '.join(changes)}.")
 
 
-def read_role_conf(connection: psycopg.Connection, role: str, database: str) -> RoleConf | None:
-    """Return what a role has in a database of its own; None: one of the two is not there."""
+def read_role_conf(
+    connection: psycopg.Connection, role: str, database: str
+) -> dict[str, str] | None:
+    """Return the settings of a role in a database, by name; None: one of the two is not there."""
     found = connection.execute(_READ, [role, database]).fetchall()
-    return RoleConf(found[0][0]) if found else None
+    return dict(line.split("=", 1) for line in found[0][0] or ()) if found else None
 
 
 def role_statement(role: str, database: str, name: str, value: str | None) -> sql.Composed:

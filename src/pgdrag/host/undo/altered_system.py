@@ -17,7 +17,6 @@ from pgdrag.host.auto_conf import (
     AutoConf,
     loads_nothing,
     out_of_place,
-    same_text,
     set_statement,
     text_of,
     with_values,
@@ -27,16 +26,17 @@ from pgdrag.host.foreign_files import read_foreign
 from pgdrag.host.logins import login_of
 from pgdrag.host.process_alive import wait_until
 from pgdrag.host.restarting import run_restart
-from pgdrag.host.undo import Change, RestoreResult
+from pgdrag.host.undo import RestoreResult
 from pgdrag.host.undo.reaching import (
     AnotherServer,
+    SettingsChange,
     Unreachable,
     end_sessions,
     failed,
+    refused,
     reload,
     undoing,
 )
-from pgdrag.passwords import has_password
 
 RESTART_TIMEOUT_S = 300.0
 _LARGEST_FILE_BYTES = 10_000_000
@@ -46,31 +46,18 @@ _COMES_BACK_S = 3.0
 
 
 @dataclass(frozen=True)
-class AlteredSystem(Change):
+class AlteredSystem(SettingsChange):
     """What a run has written with ALTER SYSTEM, or is about to write.
 
     Attributes:
-        system_identifier: of the server, which its control file has.
-        conninfo: libpq's, without a password.
-        where: the server, for people.
-        session: the application_name of the sessions that change it.
         data_directory: where it is on this machine; "": elsewhere, or not to be written to.
-        before: the settings' values in the file, by name; None: it had no line.
-        written: the values that pgdrag gives them, by name; None: the line is taken away.
         order: the names of all lines that the file had, in its order. Values of others are not kept.
         digest: of the file's content (SHA-256), so that it is known to be the same in the end.
     """
 
     name: ClassVar[str] = "altered_system"
-    survives_boot: ClassVar[bool] = True
 
-    system_identifier: str
-    conninfo: str
-    where: str
-    session: str
-    data_directory: str
-    before: Mapping[str, str | None]
-    written: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
+    data_directory: str = field(kw_only=True)
     order: tuple[str, ...] = ()
     digest: str = ""
 
@@ -79,8 +66,7 @@ class AlteredSystem(Change):
         return f"{', '.join(self.before)} of {self.where}, set with ALTER SYSTEM"
 
     def __post_init__(self) -> None:
-        if has_password(self.conninfo):
-            raise ValueError("a connection string in the undo journal has no password")
+        super().__post_init__()
         path = PurePosixPath(self.data_directory)
         if self.data_directory and (not path.is_absolute() or ".." in path.parts):
             raise ValueError(f'"{self.data_directory}" is no data directory')
@@ -109,13 +95,8 @@ class AlteredSystem(Change):
         with undoing(self.system_identifier, self.conninfo, is_starting=is_starting) as connection:
             end_sessions(connection, self.session)
             conf = read_auto_conf(connection)
-            changes, foreign = self._to_change(conf, overwrite=overwrite)
-            left = []
-            for name, value in changes.items():
-                try:
-                    connection.execute(set_statement(name, value))
-                except psycopg.Error as error:
-                    left.append(f"{name} ({words_of(error)})")
+            changes, foreign = self.to_change(conf.values, overwrite=overwrite)
+            left = refused(connection, changes, set_statement)
             if not left and not foreign:
                 self._put_in_order(connection)
             if not reload(connection):
@@ -134,22 +115,6 @@ class AlteredSystem(Change):
                 f"of {', '.join(waiting)}: {trouble}.",
             )
         return self._settled(is_changed=bool(changes) or bool(waiting), is_same=is_same)
-
-    def _to_change(
-        self, conf: AutoConf, *, overwrite: bool
-    ) -> tuple[dict[str, str | None], list[str]]:
-        """Return what is to be put back, and what somebody else has changed since."""
-        changes: dict[str, str | None] = {}
-        foreign = []
-        for name, before in self.before.items():
-            now = conf.value(name)
-            if same_text(name, now, before):
-                continue
-            if overwrite or any(same_text(name, now, x) for x in self.written.get(name, ())):
-                changes[name] = before
-            else:
-                foreign.append(f"{name} is {_shown(now)}")
-        return changes, foreign
 
     def _put_in_order(self, connection: psycopg.Connection) -> None:
         """Set again what stands elsewhere than before; whoever has added a line or taken one away has decided it."""
@@ -205,7 +170,7 @@ class AlteredSystem(Change):
     def _by_its_file(self, directory: Path, *, overwrite: bool) -> RestoreResult:
         """Put the file back of a server that is down, and start it if somebody has said how."""
         conf = AutoConf(read_foreign(directory / FILE, _LARGEST_FILE_BYTES))
-        changes, foreign = self._to_change(conf, overwrite=overwrite)
+        changes, foreign = self.to_change(conf.values, overwrite=overwrite)
         if changes and not conf.is_plain:
             return self._by_hand(directory / FILE, changes)
         if changes:
@@ -319,10 +284,6 @@ def write_auto_conf(path: Path, content: bytes) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
-
-
-def _shown(value: str | None) -> str:
-    return "not set" if value is None else value
 
 
 _READ = "SELECT pg_catalog.pg_read_binary_file(%s)"

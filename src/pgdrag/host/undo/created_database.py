@@ -9,38 +9,36 @@ from typing import ClassVar
 import psycopg
 from psycopg import sql
 
-from pgdrag.host.undo import Change, RestoreResult
-from pgdrag.host.undo.reaching import AnotherServer, Unreachable, end_sessions, failed, undoing
-from pgdrag.passwords import has_password
+from pgdrag.host.undo import RestoreResult
+from pgdrag.host.undo.reaching import (
+    AnotherServer,
+    ServerChange,
+    Unreachable,
+    end_sessions,
+    failed,
+    undoing,
+)
 
 _NAME = re.compile(r"pgdrag_[0-9a-f]{16}")
 
 
 @dataclass(frozen=True)
-class CreatedDatabase(Change):
+class CreatedDatabase(ServerChange):
     """A database that pgdrag makes and nobody else: its name is drawn at random, its comment says whose it is.
 
     Attributes:
         database: its name.
-        system_identifier, conninfo, where: of the server, see `AlteredSystem`.
-        session: the application_name of the session that makes it.
     """
 
     name: ClassVar[str] = "created_database"
     clause: ClassVar[str] = 'database "{database}" was made on {where}'
-    survives_boot: ClassVar[bool] = True
 
     database: str
-    system_identifier: str
-    conninfo: str
-    where: str
-    session: str
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.database):
             raise ValueError(f'"{self.database}" is not a database of pgdrag\'s')
-        if has_password(self.conninfo):
-            raise ValueError("a connection string in the undo journal has no password")
+        super().__post_init__()
 
     @property
     def mark(self) -> str:

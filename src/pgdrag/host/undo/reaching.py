@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import psycopg
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+from pgdrag.host.auto_conf import same_text, value_of
 from pgdrag.host.error_words import words_of
 from pgdrag.host.logins import login_of
 from pgdrag.host.process_alive import wait_until
-from pgdrag.host.undo import RestoreResult
+from pgdrag.host.undo import Change, RestoreResult
+from pgdrag.passwords import has_password
 
 CONNECT_TIMEOUT_S = 10
 # As long as a server takes that starts or shuts down just now.
@@ -44,6 +49,73 @@ _SOON_WORDS = (
 _WHICH = """
 SELECT system_identifier::text, pg_catalog.pg_is_in_recovery() FROM pg_catalog.pg_control_system()
 """
+
+
+@dataclass(frozen=True)
+class ServerChange(Change):
+    """Something that a run has changed on somebody's server, or is about to change.
+
+    Attributes:
+        system_identifier: of the server, which its control file has.
+        conninfo: libpq's, without a password.
+        where: the server, or the database, for people.
+        session: the application_name of the sessions that change it.
+    """
+
+    survives_boot: ClassVar[bool] = True
+
+    system_identifier: str
+    conninfo: str
+    where: str
+    session: str
+
+    def __post_init__(self) -> None:
+        if has_password(self.conninfo):
+            raise ValueError("a connection string in the undo journal has no password")
+
+
+@dataclass(frozen=True)
+class SettingsChange(ServerChange):
+    """Settings that a run has written on somebody's server.
+
+    Attributes:
+        before: their values there, by name; None: not set there.
+        written: the values that pgdrag gives them, by name; None: taken away.
+    """
+
+    before: Mapping[str, str | None]
+    written: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
+
+    def to_change(
+        self, now: Mapping[str, str], *, overwrite: bool
+    ) -> tuple[dict[str, str | None], list[str]]:
+        """Return what is to be put back, and what somebody else has changed since, in words."""
+        changes: dict[str, str | None] = {}
+        foreign = []
+        for name, before in self.before.items():
+            value = value_of(now, name)
+            if same_text(name, value, before):
+                continue
+            if overwrite or any(same_text(name, value, x) for x in self.written.get(name, ())):
+                changes[name] = before
+            else:
+                foreign.append(f"{name} is {'not set' if value is None else value}")
+        return changes, foreign
+
+
+def refused(
+    connection: psycopg.Connection,
+    changes: Mapping[str, str | None],
+    statement: Callable[[str, str | None], sql.Composed],
+) -> list[str]:
+    """Make changes of settings, and return those that the server refuses, each with why."""
+    left = []
+    for name, value in changes.items():
+        try:
+            connection.execute(statement(name, value))
+        except psycopg.Error as error:
+            left.append(f"{name} ({words_of(error)})")
+    return left
 
 
 class Unreachable(Exception):
