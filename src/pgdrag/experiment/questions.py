@@ -37,7 +37,7 @@ MOST_VALUES = 64  # of a setting whose boundary is looked for
 
 @dataclass(frozen=True)
 class Conditions:
-    """What is the same in all trials.
+    """What is the same in all trials: fields of their study.
 
     Attributes:
         scale: in a few words: what reports call the workload's size.
@@ -74,18 +74,12 @@ class Conditions:
             name=name,
             title=title,
             question=question,
-            scale=self.scale,
             design=design,
             rungs=tuple(rungs),
-            source=self.source,
-            workload=self.workload,
-            load=self.load,
             replicates=1,
             notes=tuple(notes),
             design_parameters=parameters_of(design, parameters),
-            is_checked=self.is_checked,
-            budget_s=self.budget_s,
-            instrument=self.instrument,
+            **vars(self),
         )
 
 

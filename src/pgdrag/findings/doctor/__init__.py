@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pgdrag import registry
 from pgdrag.findings.doctor._sights import NotSeen, SessionTimes, Sights
 from pgdrag.model.live import LiveWindow
-from pgdrag.units import format_number
+from pgdrag.units import format_bytes, format_duration, format_number
 
 __all__ = [
     "Diagnoses",
@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 Reading = Mapping[str, "float | str"]
+_UNITS = {"bytes": format_bytes, "duration": format_duration}
 
 
 @dataclass(frozen=True)
@@ -148,9 +149,11 @@ def examine(symptom: Symptom, sights: Sights) -> Diagnosis | None:
 
 
 class _shown(float):  # noqa: N801 (a number in a sentence)
-    """A number with three significant digits, unless the sentence formats it."""
+    """A number with three significant digits, unless the sentence formats it: also "bytes" and "duration" are formats."""
 
     def __format__(self, spec: str) -> str:
+        if spec in _UNITS:
+            return _UNITS[spec](float(self))
         if spec.endswith("%"):
             return super().__format__(spec).replace("%", " %")
         return super().__format__(spec) if spec else format_number(float(self))

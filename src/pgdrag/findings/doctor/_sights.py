@@ -124,6 +124,10 @@ class Sights:
         """
         return {one.name: one for one in self.all_of(ServerSetting, "live_settings")}
 
+    def setting(self, name: str) -> str:
+        """Return a setting as it may be written; "" where it was not asked for."""
+        return self.settings[name].words if name in self.settings else ""
+
     def size_of(self, name: str) -> float:
         """Return a setting's bytes, seconds or number.
 

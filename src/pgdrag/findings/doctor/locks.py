@@ -129,7 +129,6 @@ def _idle(sights: Sights) -> Reading | None:
     idle_s = sights.value("idle_in_transaction_s")
     return {
         "idle_s": idle_s,
-        "idle": format_duration(idle_s),
         "count": sights.value("connections_idle_in_transaction"),
         "severity": 0.1,
     }
@@ -141,7 +140,7 @@ IDLE_IN_TRANSACTION = Symptom(
     {"idle_s": 10.0},
     why="A client that leaves a transaction open for ten seconds between two statements has usually forgotten it. "
     "The transaction keeps its locks and its snapshot.",
-    says="a session has been idle in transaction for {idle}",
+    says="a session has been idle in transaction for {idle_s:duration}",
     evidence="{count:.1f} sessions are idle in transaction on average (pg_stat_activity).",
     step="Find the session with pgdrag horizon show, and set idle_in_transaction_session_timeout.",
     unless=("lock-queue", "held-horizon"),

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pgdrag.english import percent_words
 from pgdrag.findings.doctor import Reading, Sights, Symptom
 from pgdrag.model.live import CopyOut, StatementTime, TableUse
-from pgdrag.units import format_bytes
 
 # A session filters about ten million narrow rows a second: so long is at least what a scan took.
 _S_PER_ROW = 1e-7
@@ -154,12 +153,11 @@ def _spill(sights: Sights) -> Reading | None:
     lost_s = max(sights.time.seconds("IO:BufFile*"), per_s * sights.length_s / _TEMP_BYTES_PER_S)
     return {
         "bytes_per_s": per_s,
-        "rate": f"{format_bytes(per_s)}/s",
         "files": files_per_s,
         "weight": max(files_per_s, per_s / _HEAVY_BYTES_PER_S),
         "share": sights.time.share(lost_s),
         "severity": max(sights.time.share(lost_s), 0.2),
-        "work_mem": sights.settings["work_mem"].words if "work_mem" in sights.settings else "",
+        "work_mem": sights.setting("work_mem"),
         "statement": top_statement(sights),
     }
 
@@ -170,7 +168,7 @@ TEMP_SPILL = Symptom(
     {"bytes_per_s": 10e6, "weight": 1.0},
     why="Temporary files are written and read again, in addition to all other I/O. The threshold is 10 MB/s, with "
     "at least one file or 50 MB every second: an index build makes less.",
-    says="sorts and hashes spill {rate} to temporary files, about {share:.0%} of sessions' time",
+    says="sorts and hashes spill {bytes_per_s:bytes}/s to temporary files, about {share:.0%} of sessions' time",
     evidence="{files} files per second (pg_stat_database); {work_mem}. {statement}",
     step="Find the statements with log_temp_files = 0. Raise work_mem for these alone (SET LOCAL), since each node "
     "of each session's plan may use that much.",

@@ -20,14 +20,12 @@ def _checkpoints(sights: Sights) -> Reading | None:
     if not requested:
         return None
     share = sights.time.share(sights.time.seconds(*_WRITE_WAITS))
-    limit = sights.settings.get("max_wal_size")
     return {
         "requested": requested,
         "interval_s": sights.length_s / requested,
-        "every": format_duration(sights.length_s / requested),
         "wal": f"{format_bytes(sights.value('wal_bytes_per_s'))}/s",
         "images": sights.value("full_page_images_per_s"),
-        "limit": limit.words if limit else "",
+        "limit": sights.setting("max_wal_size"),
         "share": share,
         "severity": max(share, 0.3),
     }
@@ -40,7 +38,7 @@ CHECKPOINT_STORM = Symptom(
     at_most={"interval_s": 30.0},
     why="PostgreSQL itself warns when checkpoints occur less than 30 s apart (checkpoint_warning). After each "
     "checkpoint, the first change of a page writes the whole page to WAL.",
-    says="WAL reaches max_wal_size and forces a checkpoint every {every}; writing takes {share:.0%} of sessions' "
+    says="WAL reaches max_wal_size and forces a checkpoint every {interval_s:duration}; writing takes {share:.0%} of sessions' "
     "time",
     evidence="{requested:.0f} requested checkpoints, {images:,.0f} full-page images and {wal} of WAL per second "
     "(pg_stat_checkpointer, pg_stat_wal); {limit}.",
@@ -57,7 +55,7 @@ def _cache(sights: Sights) -> Reading | None:
         "reads_per_s": reads_per_s,
         "hit": sights.value("server_buffer_hit_ratio"),
         "buffers": sights.size_of("shared_buffers"),
-        "setting": sights.settings["shared_buffers"].words,
+        "setting": sights.setting("shared_buffers"),
         "share": sights.time.share(lost_s),
         "sessions": sights.time.on_average(lost_s),
     }
@@ -84,7 +82,6 @@ def _reads(sights: Sights) -> Reading | None:
         "share": sights.time.share(waited_s),
         "sessions": sights.time.on_average(waited_s),
         "wait_s": sights.value("disk_read_wait_s"),
-        "wait": format_duration(sights.value("disk_read_wait_s")),
         "busy": sights.value("disk_busy_share"),
         "reads_per_s": sights.value("disk_reads_per_s"),
     }
@@ -97,7 +94,7 @@ DISK_READS = Symptom(
     why="The device is busy most of the time, and reads take much longer than the 0.1 ms of a solid-state disk: "
     "the data that is read does not fit into memory.",
     says="sessions spend {share:.0%} of their time reading blocks from a disk that is {busy:.0%} busy",
-    evidence="{reads_per_s:,.0f} reads per second from the device, {wait} each (/proc/diskstats); waits "
+    evidence="{reads_per_s:,.0f} reads per second from the device, {wait_s:duration} each (/proc/diskstats); waits "
     "IO:DataFileRead.",
     step="Find the statements that read most (shared_blks_read of pg_stat_statements); add memory, or use a faster "
     "disk.",
@@ -114,7 +111,6 @@ def _wal_sync(sights: Sights) -> Reading | None:
     took_s = within_s / sights.length_s / syncs_per_s
     return {
         "took_s": took_s,
-        "took": format_duration(took_s),
         "syncs": syncs_per_s,
         "share": sights.time.share(lost_s),
         "sessions": sights.time.on_average(lost_s),
@@ -127,7 +123,7 @@ SLOW_WAL_SYNC = Symptom(
     {"took_s": 0.010, "share": 0.3, "sessions": 0.3},
     why="A solid-state disk flushes WAL in about 1 ms, one with a protected cache in 0.1 ms. 10 ms means a "
     "rotating disk, network storage, or a device that is busy with other work.",
-    says="commits wait {share:.0%} of sessions' time for WAL flushes, which take {took} each",
+    says="commits wait {share:.0%} of sessions' time for WAL flushes, which take {took_s:duration} each",
     evidence="{syncs} flushes per second (pg_stat_wal or pg_stat_io); their duration is from samples of IO:WalSync.",
     step="See what else writes to the device, or move pg_wal to a faster one. Set synchronous_commit = off only "
     "where a crash may lose the latest commits.",
@@ -136,11 +132,7 @@ SLOW_WAL_SYNC = Symptom(
 
 def _standby(sights: Sights) -> Reading | None:
     lost_s = sights.time.seconds("IPC:SyncRep")
-    names = sights.settings.get("synchronous_standby_names")
-    return {
-        **sights.time.lost(lost_s),
-        "names": names.words if names else "",
-    }
+    return {**sights.time.lost(lost_s), "names": sights.setting("synchronous_standby_names")}
 
 
 STANDBY_WAIT = Symptom(
@@ -193,7 +185,6 @@ def _log(sights: Sights) -> Reading | None:
     ]
     return {
         "bytes_per_s": per_s,
-        "rate": f"{format_bytes(per_s)}/s",
         "day": format_bytes(86_400 * per_s),
         "each": format_bytes(each),
         "said": "; ".join(said) or "no logging setting differs from its default",
@@ -207,7 +198,7 @@ LOG_FLOOD = Symptom(
     {"bytes_per_s": 200e3},
     why="200 kB/s is 17 GB a day. Each line costs its session a write, and all sessions share one logging "
     "collector.",
-    says="the server writes {rate} of log, {day} a day",
+    says="the server writes {bytes_per_s:bytes}/s of log, {day} a day",
     evidence="{each} per transaction; {said}.",
     step="Log fewer statements, for example with log_min_duration_statement = 1s or log_transaction_sample_rate.",
 )
@@ -275,7 +266,6 @@ def _archive(sights: Sights) -> Reading | None:
     behind_s = sights.value("archive_behind_s")
     return {
         "behind_s": behind_s,
-        "behind": format_duration(behind_s),
         "file": sights.detail("archive_behind_s"),
         "wal": format_bytes(sights.window.value("wal_directory_bytes") or 0),
         "severity": 0.6,
@@ -288,7 +278,7 @@ ARCHIVE_FAILING = Symptom(
     {"behind_s": 0.001},
     why="While archiving fails, all WAL since the last success is kept, and backups cannot be restored to any "
     "later point.",
-    says="WAL archiving fails; nothing has been archived for {behind}",
+    says="WAL archiving fails; nothing has been archived for {behind_s:duration}",
     evidence="{file} failed last (pg_stat_archiver); pg_wal has {wal}.",
     step="Look for the output of archive_command in the server's log, and run the command by hand as the server's "
     "user.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgdrag.findings.doctor import Reading, Sights, Symptom
 from pgdrag.model.live import TableUse
-from pgdrag.units import format_bytes, format_duration
+from pgdrag.units import format_duration
 
 
 def _tables(sights: Sights) -> tuple[TableUse, ...]:
@@ -21,7 +21,6 @@ def _horizon(sights: Sights) -> Reading | None:
     return {
         "age": sights.value("horizon_age_transactions"),
         "held_s": held_s,
-        "held": format_duration(held_s),
         "dead": dead,
         "who": sights.detail("horizon_age_transactions").removeprefix("The oldest: "),
         "severity": 0.3 + dead / (dead + live + 1),
@@ -35,7 +34,7 @@ HELD_HORIZON = Symptom(
     why="Vacuum keeps every row version that an open snapshot may need, and scans must skip them. A horizon that "
     "is 10,000 transactions and 10 s old is beyond what ordinary transactions hold.",
     says="vacuum cannot remove row versions that died in the last {age:,.0f} transactions: the horizon has been "
-    "held for {held}",
+    "held for {held_s:duration}",
     evidence="{who} {dead:,.0f} dead rows in this database (pg_stat_user_tables).",
     step="Run pgdrag horizon show: it names all holders, and the statement that ends each.",
 )
@@ -77,14 +76,13 @@ def _storm(sights: Sights) -> Reading | None:
         return None
     table = max(tables, key=lambda one: one.vacuums)
     per_s = table.vacuums / sights.length_s
-    naptime = sights.settings.get("autovacuum_naptime")
     return {
         "per_s": per_s,
         "vacuums": float(table.vacuums),
         "every": format_duration(sights.length_s / table.vacuums),
         "table": table.table,
         "changed": (table.updated + table.deleted + table.inserted) / table.vacuums,
-        "naptime": naptime.words if naptime else "",
+        "naptime": sights.setting("autovacuum_naptime"),
         "severity": 0.25,
     }
 
@@ -108,14 +106,12 @@ def _dead(sights: Sights) -> Reading | None:
     table = max(_tables(sights), key=lambda one: one.dead, default=None)
     if table is None:
         return None
-    autovacuum = sights.settings.get("autovacuum")
     return {
         "dead": float(table.dead),
         "live": float(table.live),
         "dead_share": _dead_share(table),
         "table": table.table,
-        "bytes": format_bytes(table.bytes),
-        "autovacuum": autovacuum.words if autovacuum else "",
+        "autovacuum": sights.setting("autovacuum"),
         "severity": _dead_share(table) / 2,
     }
 
