@@ -76,7 +76,7 @@ def expand(
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """A trial that is to be run now, and which attempt at it this is, from 1; no two turns are equal.
+    """A trial to run now and the number of this attempt, from 1; no two turns are equal.
 
     The attempt is its fencing number: the journal takes one result of the newest attempt, and no other.
     """
@@ -237,7 +237,7 @@ class Agenda:
             series.turn = None
 
     def release(self, host: str) -> None:
-        """Let others begin anew what a host has begun, so that each block is of one host; it has nothing under way.
+        """Release the block that an idle host has begun, so that another host can run all of it.
 
         What it has measured stands where a budget has ended the run.
         """

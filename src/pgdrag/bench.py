@@ -149,7 +149,7 @@ def check_scripts(job: Mapping[str, object]) -> None:
 
 @contextmanager
 def throw_away_server(binaries: Binaries, connections: int, scratch: Scratch) -> Iterator[Server]:
-    """Make a cluster with the server's default settings, which is gone at the end of the block.
+    """Create a cluster with default settings; it is removed at the end of the block.
 
     Args:
         connections: clients that it must have room for.
@@ -184,7 +184,7 @@ def vacuum_commands(*, with_accounts: bool = False) -> tuple[LiteralString, ...]
 
 
 def vacuum_pgbench_tables(server: Server, *, with_accounts: bool = False) -> str:
-    """Run `vacuum_commands`, and return a sentence that says so."""
+    """Run `vacuum_commands` and return a sentence that reports it."""
     with asking_about(server) as connection:
         for command in vacuum_commands(with_accounts=with_accounts):
             connection.execute(sql.SQL(command))

@@ -28,7 +28,7 @@ _CHECK = "check"
 
 @dataclass(frozen=True)
 class Span:
-    """How long something takes, in seconds: on average, and at most as far as experience goes."""
+    """How long something takes, in seconds: the mean, and the longest seen so far."""
 
     expected_s: float
     longest_s: float
@@ -170,7 +170,7 @@ class Experience:
 
 
 class Budget:
-    """What a run may take, and what of it is left.
+    """The time budget of a run, and how much of it is left.
 
     It counts from the results, so that a resumed run agrees with itself.
 

@@ -99,7 +99,7 @@ class FileError(PgdragError):
 
 
 class ConfError(FileError):
-    """A postgresql.conf, or settings in another format, that nobody can read; or text the server refuses."""
+    """A postgresql.conf, or settings in another format, that cannot be read; or text that the server refuses."""
 
 
 class HoldsError(FileError):

@@ -57,7 +57,7 @@ def run_experiment(
 
 @contextmanager
 def running(run_id: str, journal: Journal) -> Iterator[None]:
-    """Note in the journal that a run goes on within the block, and how it ended.
+    """Record in the journal that a run is active during the block, and how it ended.
 
     Raises:
         Interrupted: Ctrl-C or SIGTERM came in the block.

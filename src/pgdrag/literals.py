@@ -1,4 +1,4 @@
-"""How does a statement's text read without the values that somebody wrote into it?
+"""How does a statement's text read without the constants in it?
 
 pg_stat_statements puts parameters in the place of constants, but not in all statements: passwords of roles,
 connection strings of subscriptions and values of settings stay. What is kept or shown of a statement is

@@ -180,7 +180,7 @@ class Provision:
         return self._is_cold or _treats_host(treatment.levels)
 
     def close(self) -> None:
-        """Remove the cluster that the last trial left, if it did, and the scratch devices, each by itself."""
+        """Remove the cluster that the last trial left, if any, and the scratch devices, one by one."""
         with ExitStack() as stack:
             for spec in list(self._devices):
                 stack.callback(self._remove_device, spec)
@@ -242,7 +242,7 @@ class Provision:
         device.remove()
 
     def keep(self, provided: Provided) -> None:
-        """Leave a running cluster, whose data nobody has changed, to the next trial, unless that starts cold."""
+        """Keep a running cluster with unchanged data for the next trial, unless that starts cold."""
         assert self._kept is None, "one cluster at a time"
         if not provided.is_cold:
             self._kept = provided.snapshot, provided.cluster

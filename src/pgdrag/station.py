@@ -39,7 +39,7 @@ class TrialRunner(Protocol):
         ...
 
     def run(self, trial: Trial, listen: Listener) -> Result:
-        """Run one trial; whatever the treatment does to the server is an outcome, not an error."""
+        """Run one trial; anything that the treatment does to the server is an outcome, not an error."""
         ...
 
     def close(self) -> None:

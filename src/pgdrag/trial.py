@@ -92,7 +92,7 @@ class _Checked:
 
 
 def run_trial(trial: Trial, bench: Provision, listen: Listener = ignore) -> Result:
-    """Run one trial and return its result; whatever the treatment breaks is an outcome.
+    """Run one trial and return its result; anything that the treatment breaks is an outcome.
 
     Raises:
         StorageError: the disk is full or cannot be written; it is not the treatment's own.

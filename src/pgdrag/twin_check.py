@@ -54,7 +54,7 @@ Plans = dict[int, tuple[Plan | None, Plan | None]]
 
 @dataclass(frozen=True)
 class CheckedTwin:
-    """What is to be checked.
+    """What to check.
 
     Attributes:
         workload: makes the data, and drives the load.

@@ -109,7 +109,7 @@ class ValueClasses:
         return keys[0] if len({self.root(x) for x in keys}) == 1 else None
 
     def join(self, one: Key, other: Key) -> None:
-        """Have two columns' values in one class, if they are of one kind."""
+        """Put the values of two columns into one class if their types match."""
         left, right = self.root(one), self.root(other)
         if left != right and self._kinds.get(left) == self._kinds.get(right) != "":
             self._parent[right] = left
@@ -128,7 +128,7 @@ class ValueClasses:
                 self.join(keys[0], other)
 
     def root(self, key: Key) -> Key:
-        """Return the column that stands for a class."""
+        """Return the column that represents a class."""
         while key in self._parent:
             key = self._parent[key]
         return key

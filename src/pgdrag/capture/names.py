@@ -29,7 +29,7 @@ class ColumnNames:
                 self._relations[key[1]].append(key[:2])
 
     def of_table(self, schema: str, table: str) -> Resolve:
-        """Return what finds columns of one table, whatever stands before their dot."""
+        """Return a lookup of the columns of one table, with any qualifier."""
 
         def resolve(chain: Chain) -> Key | None:
             key = (schema, table, chain[-1])
@@ -38,7 +38,7 @@ class ColumnNames:
         return resolve
 
     def named(self, chain: Chain) -> list[Key]:
-        """Return the columns that a name can mean, of whatever table."""
+        """Return the columns of any table that a name can refer to."""
         keys = self._by_name.get(chain[-1], [])
         return [x for x in keys if len(chain) < 2 or x[1] == chain[-2]] or keys
 

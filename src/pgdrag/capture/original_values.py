@@ -30,7 +30,7 @@ SELECT set_config(name, value, false)
 
 
 def original_values(server: Server, *, rows: int = 0) -> set[str]:
-    """Return values of a database: those of pg_stats, and the texts of so many rows of each table.
+    """Return values of a database: those in pg_stats, and the text of up to `rows` rows of each table.
 
     Numbers and dates of rows are not among them: of many rows any number is one's.
 

@@ -73,7 +73,7 @@ Key = tuple[int, int, bool]  # role, identifier, whether a client sent it
 
 @dataclass(frozen=True)
 class SeenStatement:
-    """A statement of the window: its text with whatever the view left in it, and its totals."""
+    """A statement of the window: its text as the view has it, and its totals."""
 
     role: int
     text: str
@@ -281,7 +281,7 @@ def _statement(
         return round(totals[name])
 
     def seconds(*names: str) -> float | None:
-        """Add up times; None where this version has none of them."""
+        """Return the sum of the times that this version has; None if it has none of them."""
         return significant(sum(totals[x] for x in names)) if columns.issuperset(names) else None
 
     return Statement(

@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def clear_up_after(stakes: Iterable[str]) -> Iterator[str]:
-    """End and undo what a dead process left, each by itself, and yield a sentence for each thing done.
+    """Clear up after a dead process, one thing at a time, and yield a sentence for each.
 
     What cannot be undone stays for the next pgdrag, which tells of it again.
 

@@ -113,7 +113,7 @@ class TableOptions:
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="With -i: do not print progress")] = False  # fmt: skip
 
     def tables(self, *, has_vacuum: bool) -> Tables:
-        """Return what is to be made; without `has_vacuum` the step `v` is left out.
+        """Return the tables to create; without `has_vacuum` the step `v` is left out.
 
         Raises:
             UsageError: a step is unknown, or there is none.

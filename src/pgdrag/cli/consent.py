@@ -19,7 +19,7 @@ from pgdrag.model.program import Program
 
 
 def can_answer() -> bool:
-    """Tell whether somebody reads what is asked, and can answer."""
+    """Tell whether a person is there to read a question and answer it."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 

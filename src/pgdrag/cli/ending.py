@@ -1,4 +1,4 @@
-"""How does a command end, whatever happens: with which status and which last message, and with nothing left behind?
+"""How does every command end: with which exit status and last message, and with everything cleared up?
 
 A script must be able to tell the answers of pgdrag (0, 1 and 3) from each way in which it can fail.
 """

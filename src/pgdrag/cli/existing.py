@@ -70,7 +70,7 @@ def _reached(
 def resumed(
     place: ExistingPlace, dsn: str | None, allowed: Collection[str], *, wait_s: float | None = None
 ) -> ExistingTrialRunner:
-    """Return what goes on with a run where it began: on the same server, and no other.
+    """Return a runner that continues a run on the server that it began on, and on no other.
 
     Args:
         wait_s: as of `open_existing`.

@@ -83,7 +83,7 @@ def _stream(fd: int, known: TextIO | None) -> TextIO:
 
 
 def print_document(text: str) -> None:
-    """Print what programs read (JSON, HTML, Markdown): in UTF-8 whatever the locale, as in a file."""
+    """Print a document for programs (JSON, HTML, Markdown) in UTF-8, regardless of the locale."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors=_ERRORS)
     print(without_controls(text), end="" if text.endswith("\n") else "\n")

@@ -135,7 +135,7 @@ class Observer:
         return seeing_as(self.cluster.user)
 
     def sessions_of_programs(self) -> frozenset[int]:
-        """Return the server's processes that serve `programs`, as far as they have connected by now.
+        """Return the server processes that serve `programs` and have connected by now.
 
         Raises:
             Unseen: see `query`.
@@ -303,7 +303,7 @@ class Collector(ABC):
         return None
 
     def pause(self) -> None:  # noqa: B027 (most do nothing but in `sample`)
-        """Pause whatever runs beside `sample`, until `resume`."""
+        """Pause everything that runs besides `sample`, until `resume`."""
 
     def resume(self) -> None:  # noqa: B027 (see above)
         """Continue after `pause`."""

@@ -190,7 +190,7 @@ def series_of(
     *,
     is_of_machine: bool = False,
 ) -> Iterator[Series]:
-    """Yield a series of moments by the clock and their values, as far as they are known; nothing of none."""
+    """Yield a series of the known values with their clock times; yield nothing without any."""
     known_points = [(at, value) for at, value in points if value is not None]
     if known_points:
         times_s = tuple(round(at - window.started_unix_s, 3) for at, _ in known_points)

@@ -75,7 +75,7 @@ def accounts_of(pids: Iterable[int], read: Callable[[int], Account]) -> dict[int
 
 
 class ByKind:
-    """What processes of each kind used from the first look to the last, as far as looks show it.
+    """What processes of each kind were seen to use between the first and the last look.
 
     Attributes:
         times_s: of the looks.
@@ -199,7 +199,7 @@ def children(postmaster: int) -> set[int]:
 
 
 def type_of(pid: int) -> str | None:
-    """Return what kind of server process it is; None of one that is gone, or just forked and has not said it yet."""
+    """Return the kind of a server process; None if it is gone, or has just been forked and has no title yet."""
     try:
         return backend_type(read_text(pid, "cmdline"))
     except Unseen:

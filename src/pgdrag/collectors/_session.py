@@ -60,7 +60,7 @@ def is_due(waited_s: float, *, samples: int) -> bool:
 
 
 def evenly(items: Sequence[T], most: int) -> list[T]:
-    """Return at most so many items, evenly spread: the first and the last among them."""
+    """Return at most `most` items, evenly spread, with the first and the last."""
     step = max((len(items) - 1) / (most - 1), 1.0)
     return [items[round(at * step)] for at in range(min(len(items), most))]
 

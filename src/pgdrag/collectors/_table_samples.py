@@ -127,7 +127,7 @@ _ADDED = ("pages", "pages_read", "rows", "dead", "pages_bytes", "needed_bytes", 
 
 
 def together(tables: Sequence[TableSample]) -> TableSample:
-    """Return what several tables come to."""
+    """Return the totals of several tables."""
     sums = {name: sum(getattr(one, name) for one in tables) for name in _ADDED}
     names = ", ".join(one.name for one in tables)
     return TableSample(oid=0, name=names, longest=max(one.longest for one in tables), **sums)

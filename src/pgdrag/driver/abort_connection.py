@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def abort_after(
     connection: psycopg.Connection[Any], *, after_s: float
 ) -> Iterator[threading.Event]:
-    """Break the connection when the block takes longer; the event says that it has come to that."""
+    """Abort the connection if the block takes longer; the event is set if that happened."""
     was_aborted = threading.Event()
 
     def break_off() -> None:

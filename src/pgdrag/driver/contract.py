@@ -1,4 +1,4 @@
-"""What may the load driver say? Its lines (docs/reference/driver-contract.md), and what they come to.
+"""What may the load driver say? Its lines (docs/reference/driver-contract.md), and the measurement they add up to.
 
 A line that is not as agreed is a bug in pgdrag, never a result; so are counts that do not add up.
 """

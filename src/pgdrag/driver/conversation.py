@@ -198,7 +198,7 @@ class Conversation:
         self._process.terminate()
 
     def kill(self) -> None:
-        """End the driver, whatever it does."""
+        """End the driver, whatever its state."""
         self._process.kill()
 
     def drain(self, timeout_s: float) -> None:

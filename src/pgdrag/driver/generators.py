@@ -30,7 +30,7 @@ class Talk(Protocol):
     heard_s: float  # by this process's monotonic clock: when what was read last had come
 
     def say(self, line: Mapping[str, Any]) -> None:
-        """Write a line to the driver; one that is gone is none of its errors."""
+        """Write a line to the driver; a driver that is gone is not reported here."""
         ...
 
     def next_line(self, deadline: float) -> Line:

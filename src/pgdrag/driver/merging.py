@@ -1,4 +1,4 @@
-"""What do the lines of several drivers come to that share a load? Those of one driver that had all of it.
+"""How do the lines of several drivers that share a load become those of one driver with the whole load?
 
 Counts add up, and histograms do. What a driver tells of itself adds up where it is a cost, and is the worst of all where
 it shows whether a driver was the bottleneck.

@@ -74,7 +74,7 @@ def refuse_shared_sessions(
 def sendable(
     pooler: Pooler | None, wanted: StatementMode, *, is_default: bool, has_blocks: bool
 ) -> StatementMode:
-    """Return in which mode statements can be sent: the wanted one, or another if nobody asked for that one.
+    """Return the mode in which statements can be sent: the wanted one, or another if the wanted one is only the default.
 
     Args:
         wanted: the mode that was asked for, or the default.

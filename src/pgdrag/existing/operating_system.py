@@ -34,7 +34,7 @@ def host_problems(
     *,
     is_allowed: bool,
 ) -> list[Problem]:
-    """Return which levels of such a kind cannot be had under a server that exists, and why.
+    """Return which levels of this kind cannot be applied under an existing server, and why.
 
     Args:
         here: with the server's data directory in place of the scratch directory, where that is known.

@@ -152,7 +152,7 @@ def refuse_meaningless_names(allowed: Iterable[str], settings: SettingsCatalog) 
 
 
 def refuse_without_server(allowed: Iterable[str]) -> None:
-    """Refuse an `--allow-change` that only a server of somebody's has a meaning for.
+    """Refuse an `--allow-change` that only makes sense for an existing server.
 
     Raises:
         UsageError: there is one.
@@ -166,7 +166,7 @@ def refuse_without_server(allowed: Iterable[str]) -> None:
 
 
 def refuse_unasked_changes(levels: Sequence[Level], server: str, permission: Permission) -> None:
-    """Refuse a run that changes what nobody has allowed, and show what that is.
+    """Refuse a run that changes anything that was not allowed, and list it.
 
     Raises:
         UsageError: with the option that allows it.

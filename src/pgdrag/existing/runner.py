@@ -193,7 +193,7 @@ class ExistingTrialRunner:
         return ""
 
     def refuse(self, study: Study) -> None:
-        """Refuse a study that nobody has allowed, or that this server is not for; nothing is changed.
+        """Refuse a study that was not allowed or does not suit this server; nothing is changed.
 
         Raises:
             UsageError: with what would be changed, or what stands in the way.
@@ -271,13 +271,13 @@ class ExistingTrialRunner:
         return _LOADING_S * self.disk_bytes(study)
 
     def disk_bytes(self, study: Study) -> int:
-        """Return how much room the study takes there, as far as it is known."""
+        """Return how much disk space the study takes there, where that is known."""
         if not self.place.has_own_database:
             return 0
         return workload_of(study.workload, Treatment("")).dataset_bytes()
 
     def free_bytes(self) -> int | None:
-        """Return how much room there is: nobody knows."""
+        """Return None: the free space of an existing server is unknown."""
         return None
 
     def host(self, study: Study | None = None) -> Host:
@@ -321,7 +321,7 @@ class ExistingTrialRunner:
         return tuple(found)
 
     def run(self, trial: Trial, listen: Listener) -> Result:
-        """Run one trial; whatever the treatment does to the server is an outcome, not an error."""
+        """Run one trial; anything that the treatment does to the server is an outcome, not an error."""
         levels = self._possible(trial.treatment.levels, trial.workload)
         with ExitStack() as host:
             change = host_in_force(self.standing.data_directory, levels)

@@ -135,7 +135,7 @@ class ServerLock:
                 wait_until_free(self._server, left_s)
 
     def keep(self) -> None:
-        """Take it again if its session was ended, as by a crash of the server or by somebody.
+        """Take it again if its session was ended, for example by a crash of the server.
 
         Raises:
             ServerError: another pgdrag has it meanwhile.

@@ -1,4 +1,4 @@
-"""What does an experiment file ask for? It is read here, and checked as far as that needs no server.
+"""What does an experiment file ask for? It is read here, with all checks that need no server.
 
 The file's model is in `model`, the way from its tables to studies in
 `reader`, the words for what is wrong in `mistakes`. Everything that can be
@@ -41,7 +41,7 @@ LARGEST_FILE_BYTES = 1_000_000
 
 @dataclass(frozen=True)
 class Experiment:
-    """A file that can be run, as far as no server is asked.
+    """An experiment file that passed all checks that need no server.
 
     Attributes:
         path: where it was read.
@@ -65,7 +65,7 @@ class Experiment:
         return next(iter(self.scales))
 
     def study(self, scale: str) -> Study:
-        """Return what is to be run at a scale.
+        """Return the study to run at a scale.
 
         Raises:
             UsageError: the experiment has no such scale.

@@ -1,4 +1,4 @@
-"""Which settings of somebody's server can a throw-away server have, and why not the others?
+"""Which settings of an existing server can a throw-away server have, and why not the others?
 
 A configuration says where its own server lives, how it proves who it is, where its WAL goes and which
 standbys it waits for. None of that is here, and much of it would keep a server from starting, have every
@@ -93,7 +93,7 @@ def applicable(
 
 
 def has_its_place_elsewhere(name: str) -> bool:
-    """Tell whether a setting belongs to a server's own place and surroundings, whatever its value is."""
+    """Tell whether a setting describes a server's own location and environment, whatever its value."""
     return fold(name) in _WHY_NOT
 
 

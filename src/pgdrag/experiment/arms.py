@@ -76,7 +76,7 @@ class Arm:
         )
 
     def refuse_mistakes(self, problems: Iterable[Problem]) -> None:
-        """Refuse levels that nobody could run, with their lines where they stand in a file.
+        """Refuse levels that cannot run anywhere, with their line numbers if they are from a file.
 
         Raises:
             ExperimentError: of all such levels of a file.

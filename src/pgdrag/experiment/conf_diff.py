@@ -40,7 +40,7 @@ class Why(StrEnum):
 
 @dataclass(frozen=True)
 class Shown:
-    """What a setting comes to on one side.
+    """The effective value of a setting on one side.
 
     Attributes:
         value: as people read it; None: that server has no such setting, and its file names none.
@@ -87,14 +87,14 @@ class Side:
         return fold(known if setting is None else setting.name)
 
     def setting(self, name: str) -> Setting | None:
-        """Return what this server says of a setting; None: it has none of that name."""
+        """Return this server's description of a setting; None if it has no setting of that name."""
         try:
             return self.catalog.find(name)
         except SettingError:
             return None
 
     def shown(self, name: str) -> Shown:
-        """Return what a setting comes to here, by its name here."""
+        """Return the effective value of a setting here, by its name in this version."""
         setting, written = self.setting(name), self.of_setting.get(name)
         if setting is None:
             return Shown(written, is_default=False)

@@ -213,7 +213,7 @@ def _problems(studies: Sequence[Study], here: Here, check: Check | None) -> Iter
 
 
 def first_mistake(checked: Checked) -> ExperimentError | None:
-    """Return an error of all levels that nobody could run, or None."""
+    """Return an error that lists all levels that cannot run anywhere, or None."""
     mistakes = [(x.file, x.line, x.message, x.hint) for x in checked.problems if x.is_mistake]
     return error_of_places(sorted(mistakes)) if mistakes else None
 

@@ -1,4 +1,4 @@
-"""Which load does `[scales.NAME.load]` ask for, and which of its keys do not go together?"""
+"""Which load does `[scales.NAME.load]` ask for, and which of its keys exclude each other?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do the tables of an experiment file come to? Studies, one a scale; or all that is wrong."""
+"""What do the tables of an experiment file mean? One study per scale, or a list of all mistakes."""
 
 from __future__ import annotations
 

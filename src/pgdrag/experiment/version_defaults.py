@@ -22,7 +22,7 @@ KIND = "default"  # of such a difference; no kind of factor
 
 @dataclass(frozen=True)
 class DefaultsDiffer:
-    """What the servers of two arms have differently while nobody sets it.
+    """The defaults that differ between the servers of two arms.
 
     Attributes:
         differences: defaults of settings that both have, and neither arm sets.
@@ -58,7 +58,7 @@ class DefaultsDiffer:
 def defaults_that_differ(
     first: SettingsCatalog, second: SettingsCatalog, *, set_by_arms: Collection[str] = ()
 ) -> DefaultsDiffer:
-    """Return what two servers have differently by default, as far as a throw-away server has it at all.
+    """Return the defaults that differ between two servers, of the settings that a throw-away server has.
 
     Args:
         set_by_arms: names that an arm sets itself.

@@ -125,7 +125,7 @@ class Factor(ABC):
         return None
 
     def value_now(self, name: str, here: Here) -> str | None:
-        """Return the value that a level of this name has while nobody sets it; None: that is not known beforehand."""
+        """Return the default value of a level of this name; None if it is not known beforehand."""
         return None
 
     def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
@@ -149,7 +149,7 @@ class Factor(ABC):
 
     @classmethod
     def programs(cls, levels: Mapping[str, str]) -> Sequence[Program]:
-        """Return the programs that levels of one treatment name; what nobody has allowed is never started."""
+        """Return the programs that the levels of one treatment name; a program that was not allowed is never started."""
         return ()
 
     @classmethod
@@ -191,7 +191,7 @@ class Factor(ABC):
         return ""
 
     def undo(self, cluster: Cluster) -> None:  # noqa: B027
-        """Restore whatever outlives the cluster; by default nothing does."""
+        """Restore everything that outlives the cluster; by default nothing does."""
 
 
 def all_factors() -> dict[str, type[Factor]]:

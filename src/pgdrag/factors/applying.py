@@ -1,4 +1,4 @@
-"""How is a treatment applied to a cluster, read back, and undone, whatever happens in between?"""
+"""How is a treatment applied to a cluster, read back, and reliably undone?"""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class AppliedTreatment:
             factor.window_began(self._cluster)
 
     def is_crashed(self) -> bool:
-        """Tell whether the server restarted or is gone, by what no two lives of it share."""
+        """Tell whether the server has restarted or is gone."""
         if self._was_crashed is not None:
             return self._was_crashed  # since then, an undo may have stopped it
         if self._life is None:

@@ -57,7 +57,7 @@ class HeldHorizon(Factor):
         self._window_unix_s = 0.0
 
     def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
-        """Return what nobody could hold as mistakes; untestable: what the treatment's own settings rule out."""
+        """Return as mistakes what cannot be held anywhere, and as untestable what the treatment's own settings rule out."""
         asked, wrong = read_levels({level.name: level.value for level in levels})
         of = {level.name: level for level in levels}
         return [

@@ -49,7 +49,7 @@ class Writing:
 
 @dataclass(frozen=True)
 class Batch:
-    """What is written and put back together.
+    """Files that are written and restored together.
 
     Attributes:
         writings: in the order in which they are written.
@@ -182,7 +182,7 @@ class KernelFiles(Factor):
 
 
 def untouchable(level: Level, what: str, paths: Sequence[Path]) -> Problem | None:
-    """Return why nobody, or not this user, can write these files; None: they can be written.
+    """Return why these files cannot be written, or not by this user; None if they can.
 
     Args:
         what: completes the message: 'sysctl "vm.swappiness"'.

@@ -190,7 +190,7 @@ class Balloon:
 
 
 def unlockable(size: int, limit: int, *, may_lock_all: bool) -> str:
-    """Return why a process may not lock so many bytes, or "".
+    """Return why a process may not lock this many bytes, or "".
 
     Args:
         size: how many.

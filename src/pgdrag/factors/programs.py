@@ -25,12 +25,12 @@ def programs_of(spec: WorkloadSpec | None, levels: Sequence[Level]) -> tuple[Pro
 
 
 def lacking_consent(programs: Iterable[Program], allowed: Collection[str]) -> list[Program]:
-    """Return the programs that nobody has allowed."""
+    """Return the programs that were not allowed."""
     return [program for program in programs if program.key not in allowed]
 
 
 def refuse_without_consent(programs: Iterable[Program], allowed: Collection[str]) -> None:
-    """Refuse to start what nobody has allowed.
+    """Refuse to start programs that were not allowed.
 
     Raises:
         UsageError: it names the first such program.

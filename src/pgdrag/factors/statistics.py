@@ -165,7 +165,7 @@ class Statistics(Factor):
         ]
 
     def undo(self, cluster: Cluster) -> None:
-        """Stop the server, so that no later trial goes on with these statistics: it begins with the dataset anew."""
+        """Stop the server, so that the next trial starts from the dataset and not with these statistics."""
         if self._was is not None:
             self._was = None
             cluster.stop()

@@ -37,7 +37,7 @@ class Storage(Factor):
     changes_host = True
 
     def check(self, levels: Sequence[Level], here: Here) -> list[Problem]:
-        """Return what cannot be understood, or nobody allowed, as mistakes; the rest as untestable."""
+        """Return as mistakes what is invalid or was not allowed, and the rest as untestable."""
         mistakes = [x for level in levels if (x := _mistake(level, here)) is not None]
         if mistakes or not levels:
             return mistakes

@@ -1,4 +1,4 @@
-"""A kernel parameter, as sysctl(8) names it: written to /proc/sys, read back, put back."""
+"""A kernel parameter, as sysctl(8) names it: written to /proc/sys, read back, and restored."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Sysctl(KernelFiles):
     }
 
     def problem(self, level: Level, here: Here) -> Problem | None:
-        """Return typos and actions as mistakes; what this kernel lacks or nobody consented to as untestable."""
+        """Return typos and actions as mistakes, and as untestable what this kernel lacks or what was not consented to."""
         what = f'sysctl "{level.name}"'
         path = path_of(level.name)
         if path is None:

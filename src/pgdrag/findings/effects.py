@@ -1,4 +1,4 @@
-"""What do single changes do, as far as a run shows it: how much slower, compared with what, beside what?"""
+"""What do single changes do in a run: how much slower, compared with what, together with what?"""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from pgdrag.model.design import Design, all_designs, make_design
 
 
 def find(run: RunRecord) -> Findings:
-    """Return all that the results of a run say, whatever state the run and its trials are in.
+    """Return all findings of a run, in whatever state the run and its trials are.
 
     In a ladder each rung is compared with the baseline and with the nearest rung before it that
     has a number; in any other design both comparisons are with the baseline. Treatments that a

@@ -1,4 +1,4 @@
-"""Which hosts of a fleet ran the trials, which of them is unlike the others, and does an effect depend on the host?"""
+"""Which hosts of a fleet ran the trials, which of them differ from the others, and does an effect depend on the host?"""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def find(treatments: Treatments) -> HostsFinding | None:
 
 
 def words(found: HostsFinding) -> str:
-    """Return sentences that name hosts unlike the others, and effects that depend on the host."""
+    """Return sentences that name hosts that differ from the others, and effects that depend on the host."""
     sentences = [
         f"Host {one.name} is unlike the others ({'; '.join(one.notes)})."
         for one in found.hosts

@@ -22,7 +22,7 @@ _TOLERANCE = 1.25
 
 @dataclass(frozen=True)
 class Bound:
-    """A flow seen at one place, which cannot exceed what other counters of it come to together.
+    """A flow counted at one place, which cannot exceed the sum of other counters of the same flow.
 
     Attributes:
         observation: the one that is bounded.

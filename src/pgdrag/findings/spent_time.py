@@ -1,4 +1,4 @@
-"""Into what did the sessions' time on a transaction go, and what of it was added by a change?
+"""Where did the sessions' time on a transaction go, and how much of it did a change add?
 
 Sessions are in one state at a time, so that the parts add up: what a change added to each part, divided
 by what it added to all, is the part's share of the added time. It says where the time was spent, which

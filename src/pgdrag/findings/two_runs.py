@@ -125,7 +125,7 @@ def _text(value: object) -> str:
 
 
 def treatments_of(run: RunRecord) -> Treatments:
-    """Return the treatments of a run, with the numbers of its design where that knows better."""
+    """Return the treatments of a run, with the design's own estimates where it has them."""
     return compared(run, design_finding(run))
 
 

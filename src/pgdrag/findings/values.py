@@ -194,7 +194,7 @@ class DesignFinding:
         return ""
 
     def comparison(self, rung: str) -> Comparison | None:
-        """Return how a rung compares with the baseline, where the design knows better than its trials alone."""
+        """Return the design's own comparison of a rung with the baseline; None to use its trials alone."""
         return None
 
     def step(self, rung: str) -> Comparison | None:
@@ -202,7 +202,7 @@ class DesignFinding:
         return self.comparison(rung)
 
     def rate(self, rung: str) -> Interval | None:
-        """Return a rung's committed transactions/s, where the design knows better than its trials alone."""
+        """Return the design's own estimate of a rung's committed transactions/s; None to use its trials alone."""
         return None
 
     def effects(self) -> tuple[ChangeEffect, ...]:

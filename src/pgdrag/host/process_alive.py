@@ -29,7 +29,7 @@ def stat_fields(pid: int) -> list[str] | None:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process is gone, or about to be; one that /proc hides is not."""
+    """Whether a process has ended or is about to; a process that /proc hides has not."""
     try:
         fields = _fields(pid)
     except (FileNotFoundError, ProcessLookupError):

@@ -86,7 +86,7 @@ def environment_of(pid: int) -> list[bytes]:
 
 
 def uid_of(pid: int) -> int | None:
-    """Return whose process it is; None where it is gone, or not in sight."""
+    """Return the owner of a process; None if it is gone or cannot be seen."""
     try:
         return (_PROC / str(pid)).stat().st_uid
     except OSError:

@@ -1,4 +1,4 @@
-"""How is a server of somebody's restarted by the command that a person named, and is it there afterwards?"""
+"""How is an existing server restarted with the command that a person gave, and does it run afterwards?"""
 
 from __future__ import annotations
 

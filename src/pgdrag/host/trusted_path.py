@@ -23,7 +23,7 @@ _MOST_LINKS = 40  # as the kernel follows
 
 
 def who_may_swap(path: Path) -> str | None:
-    """Return who else can replace a path that exists, or a directory on the way to it; None: nobody.
+    """Return who else can replace an existing path or a directory above it; None if nobody can.
 
     Trusted are this user and root; whoever has the root directory, as in a user namespace root may have no
     number of its own; and who became root with sudo, for whoever may run pgdrag as root may do anything.

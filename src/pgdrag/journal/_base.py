@@ -82,7 +82,7 @@ def read(kind: type[_T], text: str | bytes) -> _T:
 
 
 def unpacked(packed: bytes) -> bytes:
-    """Return what was packed: a stranger's journal may come to more than there is memory."""
+    """Return the unpacked content, with a limit: a foreign journal could expand to more than the memory."""
     unpacking = zlib.decompressobj()
     try:
         content = unpacking.decompress(packed, LARGEST_RECORDINGS_BYTES)

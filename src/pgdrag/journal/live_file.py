@@ -41,7 +41,7 @@ _SUFFIX = ".jsonl"
 
 @dataclass(frozen=True)
 class TrialsLeft:
-    """How many trials a run has: at least, and at most, as far as its design knows."""
+    """How many trials a run has at least and at most, by its design."""
 
     fewest: int
     greatest: int

@@ -92,7 +92,7 @@ class LiveWaits(SampledWaits):
 
     @property
     def query_ids(self) -> list[int]:
-        """The statements that were seen at work most, as far as they have a number."""
+        """The statements seen at work most often, of those with a query ID."""
         return [query_id for query_id in self._ranked() if query_id]
 
     def _ranked(self) -> list[int]:
@@ -149,7 +149,7 @@ class LiveSessions(Collector):
         self._refusal = found if isinstance(found, Unseen) else None
 
     def sample(self, observer: Observer) -> None:
-        """Count sessions, and look who blocks if somebody waits."""
+        """Count sessions, and if any waits, find what blocks it."""
         if self._refusal is not None:
             return
         found = attempt(lambda: observer.table(_SESSIONS))

@@ -46,7 +46,7 @@ _LOG_BYTES: LiteralString = OWN_MARK + "SELECT coalesce(sum(size), 0)::bigint FR
 
 @contextmanager
 def answering(connection: psycopg.Connection[Any], name: str) -> Iterator[None]:
-    """Let a server have only so long for all questions of a block: one that is stopped answers none, and says nothing.
+    """Limit the time of all queries in a block: a stopped server neither answers nor fails.
 
     Raises:
         ServerLost: it takes longer.
@@ -68,7 +68,7 @@ class Pauses:
         self._next_s = 0.5
 
     def wait(self, most_s: float) -> None:
-        """Wait before the next attempt, at most so long."""
+        """Wait before the next attempt, for a limited time."""
         time.sleep(max(min(self._next_s, most_s), 0.0))
         self._next_s = min(2 * self._next_s, _LONGEST_PAUSE_S)
 
@@ -176,7 +176,7 @@ class ExistingServer:
         return [path]
 
     def log_bytes(self) -> int:
-        """Return the size of all its log files; 0 where nobody tells."""
+        """Return the size of all its log files; 0 if unknown."""
         if isinstance(self._place, Unseen):
             return 0
         if not self._place[1]:
@@ -199,7 +199,7 @@ class ExistingServer:
 
     @property
     def superuser(self) -> str:
-        """The role that it was reached as, whatever that may do."""
+        """The role of the connection, whatever its privileges."""
         return self.server.target.user
 
     load_superuser = probe_role = superuser

@@ -1,4 +1,4 @@
-"""What is to be run, and what came of it: the values that the stations of the road pass on.
+"""What to run and what came of it: the values that the parts of pgdrag pass to each other.
 
 Everything here is a frozen value without behaviour that reaches outside: a design asks for
 `Treatment`s, the laboratory makes `Trial`s of them, a trial ends as a `Result`, and the journal,

@@ -97,7 +97,7 @@ class StatedClaim(BaseModel, ABC):
 
     @abstractmethod
     def answer(self, treatments: Treatments) -> Answered:
-        """Answer it from a run's treatments, whatever state the run is in."""
+        """Answer it from a run's treatments, in whatever state the run is."""
 
 
 class UnknownClaim(StatedClaim):

@@ -84,7 +84,7 @@ class Design(ABC):
         """Return the next block; an empty one: done. Asking twice is asking once."""
 
     def ask_ahead(self, most: int) -> Sequence[Block]:
-        """Return the blocks that will probably follow the one that `ask` returns, at most so many.
+        """Return at most `most` blocks that will probably follow the one that `ask` returns.
 
         Where there are hosts to spare they are begun before the design is told what came before them. A wrong guess
         costs the trials of that block, and nothing else: their results are forgotten.
@@ -124,7 +124,7 @@ class Design(ABC):
         return ""
 
     def find(self, run: RunRecord) -> DesignFinding | None:
-        """Return what the run's results show together, whatever state the run is in.
+        """Return what the run's results show together, in whatever state the run is.
 
         The design has received every complete block of the run. None, the default: its rungs one by
         one say it all.

@@ -44,7 +44,7 @@ class BudgetSpent:
 
 @dataclass(frozen=True)
 class TimeLeft:
-    """How long the trials still to come take, in seconds, as far as experience goes; within the budget.
+    """How long the remaining trials will take, in seconds, by experience and within the budget.
 
     Attributes:
         least_s: of the fewest that may be needed.
@@ -55,7 +55,7 @@ class TimeLeft:
     most_s: float
 
     def words(self, spent_s: float) -> str:
-        """Return how long that still is after a time: "about 2 min left, 5 min at most"."""
+        """Return the time left after some time has passed: "about 2 min left, 5 min at most"."""
         least, most = (
             format_duration(round(max(0.0, x - spent_s))) for x in (self.least_s, self.most_s)
         )

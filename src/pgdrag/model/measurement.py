@@ -253,7 +253,7 @@ class Measurement:
 
     @property
     def unknown(self) -> int:
-        """Transactions for which it is unknown whether they committed, as far as sums need to know."""
+        """Transactions of which it is unknown whether they committed, where sums need to know."""
         return sum(one.unknown for one in self.sums.values())
 
     @property

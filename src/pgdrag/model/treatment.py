@@ -81,7 +81,7 @@ class Block:
     replicates: int | None = None
 
     def times(self, replicates: int) -> int:
-        """Return how often it is run in a study of so many replicates."""
+        """Return how often it is run in a study with this many replicates."""
         asked = replicates if self.replicates is None else self.replicates
         assert 1 <= asked <= replicates, f"{asked} of {replicates} replicates"
         return asked
@@ -102,7 +102,7 @@ class Forecast:
     most_in_all: int | None = None
 
     def times(self, replicates: int) -> Forecast:
-        """Return the trials of so many replicates."""
+        """Return the trials of this many replicates."""
         return Forecast(
             replicates * self.least,
             replicates * self.most,

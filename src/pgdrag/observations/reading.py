@@ -183,7 +183,7 @@ class DatabasesGroup(Group):
 
 
 class HorizonGroup(Group):
-    """How far back the oldest transaction is that somebody may still want to see."""
+    """The age of the oldest transaction that any snapshot may still need."""
 
     def __init__(self) -> None:
         quantity = Quantity(

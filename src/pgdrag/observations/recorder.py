@@ -140,7 +140,7 @@ class Recorder:
         self._rng = random.Random()
 
     def run(self, for_s: float, listen: Listener) -> None:
-        """Take samples until the time is over, which may be infinite; wait for a server that has gone away.
+        """Take samples until the time is over (it may be infinite); if the server goes away, wait for it.
 
         Raises:
             KeyboardInterrupt: Ctrl-C; what was written stays.

@@ -76,7 +76,7 @@ class ObservationWriter:
 
     @classmethod
     def append(cls, path: Path, *, most_bytes: int) -> ObservationWriter:
-        """Open a file to go on in it; errors as `_file.open_to_write`."""
+        """Open a file to append to it; errors as `_file.open_to_write`."""
         db, lock = _file.open_to_write(path)
         try:
             with _file.explained(path):
@@ -108,7 +108,7 @@ class ObservationWriter:
             return self._db.execute(query).fetchone()[0]
 
     def server(self) -> ObservedServer | None:
-        """Return the server that it is of, as it was last."""
+        """Return the server that it was recorded from, as last seen."""
         return _server(self._db, None)
 
     def settings(self) -> dict[str, Setting]:

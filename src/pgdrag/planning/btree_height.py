@@ -1,4 +1,4 @@
-"""How high is a B-tree, of which only the size and the width of its keys are known?
+"""How high is a B-tree if only its size and the width of its keys are known?
 
 Scans pay for each level that they descend. Only the index's own first page says how many there are, and that a role
 without privileges cannot read.

@@ -49,7 +49,7 @@ SELECT n.nspname::text, x.relname::text, format('%%I.%%I', tn.nspname, t.relname
 
 
 def btree_heights(connection: psycopg.Connection[Any]) -> dict[tuple[str, str], int]:
-    """Return how many levels are above the leaves, by schema and name, of those indexes of which the server tells it.
+    """Return the number of levels above the leaves by schema and name, of the indexes for which the server tells it.
 
     Args:
         connection: in autocommit mode; its settings are as before when this returns.

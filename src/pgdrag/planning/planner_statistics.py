@@ -207,7 +207,7 @@ class _Types:
         )
 
     def base(self, oid: int) -> int:
-        """Return what a domain is of, however deep; any other type is itself."""
+        """Return the base type of a domain, through all levels; any other type unchanged."""
         while oid in self.bases:
             oid = self.bases[oid]
         return oid

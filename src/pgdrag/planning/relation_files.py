@@ -99,7 +99,7 @@ def resize(files: Sequence[WantedFile], layout: Layout) -> None:
 
 
 def first_pages(wanted: WantedFile, layout: Layout, now: bytes) -> Mapping[int, bytes]:
-    """Return what is to be written into a relation's first pages, by its place.
+    """Return the bytes to write into a relation's first pages, by offset.
 
     Args:
         now: its first page as the server made it.

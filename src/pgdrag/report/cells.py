@@ -102,7 +102,7 @@ def committed_in_middle(findings: Findings, rung: TreatmentFinding) -> int:
 
 
 def checkpoints_of(result: Result) -> int | None:
-    """Return how many checkpoints began in a trial's window; None where nobody counted them."""
+    """Return how many checkpoints began in a trial's window; None if they were not counted."""
     if result.measurement is None:
         return None
     rates = (one.value for one in result.evidence if one.name == "checkpoints_per_s")
@@ -111,7 +111,7 @@ def checkpoints_of(result: Result) -> int | None:
 
 
 def slowdown_cell(comparison: Comparison | None) -> Cell:
-    """Return a slowdown, for a column whose heading says `× slower`; what is faster says so."""
+    """Return a slowdown for a column headed `× slower`; a speedup is marked as such."""
     if comparison is None:
         return NOTHING
     found = comparison.slowdown

@@ -65,7 +65,7 @@ class Scales:
     words: Callable[[float], str]
 
     def weight(self, before: int, after: int) -> float:
-        """Return the weight of so many samples of both profiles together."""
+        """Return the weight of this many samples of both profiles together."""
         return before * self.before + after * self.after
 
 

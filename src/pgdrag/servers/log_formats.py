@@ -52,7 +52,7 @@ class LogMessage:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which messages somebody wants.
+    """The messages to look for.
 
     Attributes:
         severities: every message of these levels.
@@ -63,7 +63,7 @@ class Wanted:
     beginnings: tuple[str, ...] = ()
 
     def has(self, message: LogMessage) -> bool:
-        """Whether this is such a message."""
+        """Whether this is one of the messages."""
         return message.severity in self.severities or (
             message.severity == LOG and message.message.startswith(self.beginnings)
         )
@@ -73,7 +73,7 @@ class Wanted:
 
 
 class LogFormat(ABC):
-    """How messages stand in a file.
+    """The format of messages in a file.
 
     Attributes:
         stamp: where in a record its time stands, to a hundredth of a second.

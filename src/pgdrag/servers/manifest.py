@@ -148,7 +148,7 @@ def write_manifest(tree: Path, file: Path) -> None:
 
 
 def tree_damage(tree: Path, file: Path) -> str:
-    """Return what of a tree is not as `write_manifest` noted it: a clause; "": nothing."""
+    """Return what in a tree differs from what `write_manifest` recorded, as a clause; "" if nothing does."""
     try:
         manifest = Manifest.from_json(json.loads(file.read_text(encoding="utf-8")))
         return manifest.damage(tree, file)

@@ -88,7 +88,7 @@ class Postmaster:
         self._all.add(self)
 
     def is_running(self) -> bool:
-        """Whether the server's first process lives; it may be mute all the same."""
+        """Whether the postmaster is alive; it may still not respond."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -106,7 +106,7 @@ class Postmaster:
         return found
 
     def life(self) -> tuple[int | None, int | None, str]:
-        """What changes when the server crashes, and starts again by itself: nothing else does.
+        """A value that changes only when the server crashes and restarts by itself.
 
         Its first process and its checkpointer, as far as they live and are in sight, and its shared memory, which
         its lock file names.
@@ -119,7 +119,7 @@ class Postmaster:
     def stop(
         self, *, fast_timeout_s: float = 20.0, immediate_timeout_s: float = 10.0
     ) -> StopMethod:
-        """Stop the server within the two times (and a moment), whatever state it is in.
+        """Stop the server within the two times (and a moment), in whatever state it is.
 
         A time of 0 skips that way. The server itself kills children that ignore an immediate
         shutdown after 5 s.

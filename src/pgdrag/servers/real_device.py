@@ -16,7 +16,7 @@ _BLKID_FOUND_NOTHING = 2
 
 
 def refuse_strange_device(device: Path, *, allowed: frozenset[str]) -> None:
-    """Refuse what is not a device, and a device that nobody allowed.
+    """Refuse what is not a device, and a device that was not allowed.
 
     Raises:
         UsageError: it is refused, and why.

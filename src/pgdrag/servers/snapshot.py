@@ -70,7 +70,7 @@ class Snapshot:
 
     @property
     def check(self) -> tuple[str, ...] | None:
-        """What a check of the dataset warns of; None: nobody has checked it."""
+        """What a check of the dataset warns of; None if it was not checked."""
         try:
             found = json.loads((self.directory / _CHECK).read_text(encoding="utf-8"))
             return tuple(map(str, found["warnings"]))

@@ -40,7 +40,7 @@ class StorageSpec:
 
     @classmethod
     def of(cls, levels: Mapping[str, str]) -> StorageSpec | None:
-        """Return what the `storage` levels of one treatment come to; None: they name no device.
+        """Return the device that the `storage` levels of one treatment describe; None if they name none.
 
         Raises:
             UsageError: one of them cannot be understood, or two contradict each other.

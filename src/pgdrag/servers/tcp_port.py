@@ -42,7 +42,7 @@ class TcpAccess:
 
 
 def free_port() -> int:
-    """Return a port of loopback that nobody listens on now.
+    """Return a loopback port that is free now.
 
     Raises:
         ServerError: there is none, or no loopback.

@@ -204,7 +204,7 @@ def detectable_ratio(before: int, exposure: float, confidence: float) -> float:
 
 
 def exact_share(count: int, tries: int, confidence: float = 0.95) -> Interval:
-    """Estimate a probability from how often something happened in so many tries, one or more.
+    """Estimate a probability from the number of successes in one or more tries.
 
     Source: Clopper and Pearson 1934.
     """

@@ -53,7 +53,7 @@ def noncentrality(dof: float, confidence: float, power: float = POWER) -> float:
 
 
 def correlation_p_value(r: float, count: int) -> float:
-    """Return how likely two independent normal series of so many values, 3 or more, correlate by `r` or more.
+    """Return the probability that two independent normal series of 3 or more values correlate by `r` or more.
 
     It is also the p-value of the slope of a line through them.
     """
@@ -77,7 +77,7 @@ def f_beyond(ratio: float, dof_above: float, dof_below: float) -> float:
 
 
 def binomial_from(count: int, tries: int, share: float) -> float:
-    """Return the probability of `count` or more successes in so many tries, each with probability `share`."""
+    """Return the probability of `count` or more successes in this many tries, each with probability `share`."""
     if count <= 0:
         return 1.0
     return float(scipy.special.betainc(count, tries - count + 1, share))

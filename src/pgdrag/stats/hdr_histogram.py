@@ -53,7 +53,7 @@ def decoded(text: str) -> Places:
 
 
 def encoded(counts: Places) -> str:
-    """Return a histogram with so many latencies in each place, as the driver encodes it."""
+    """Return a histogram with these counts, as the driver encodes it."""
     packed, end = bytearray(), 0
     for place in np.flatnonzero(counts).tolist():
         if place > end:

@@ -1,4 +1,4 @@
-"""How long do holds last, where the end of some was not seen, and are two sets of holds alike?
+"""How long do holds last if the end of some was not seen, and are two sets of holds the same?
 
 A hold without an end has lasted at least as long as it was seen (right censoring): the product-limit
 estimate (Kaplan and Meier 1958).
@@ -38,7 +38,7 @@ _LEAST_SHARE = 1e-4  # smaller shares are left over from the iterations
 
 @dataclass(frozen=True)
 class SeenHold:
-    """One hold as far as it was seen.
+    """One hold, as it was observed.
 
     Attributes:
         length_s: from its beginning to its end, or to when it was last seen; over 0.
@@ -111,7 +111,7 @@ class LengthCurve:
         return LengthCurve((*self.lengths_s[:kept], longest_s), (*self.longer[:kept], 0.0))
 
     def thinned(self, most: int = MOST_STEPS) -> LengthCurve:
-        """Return a curve of at most so many steps; neighbours become one at their geometric mean.
+        """Return a curve with a limited number of steps; neighbours are merged at their geometric mean.
 
         The longest stays as it is: it matters most.
         """
@@ -150,7 +150,7 @@ def product_limit(holds: Sequence[SeenHold]) -> LengthCurve | None:
 
 @dataclass(frozen=True)
 class BoundedHold:
-    """One hold as far as samples show.
+    """One hold, as seen in samples.
 
     Attributes:
         low_s, high_s: it lasted so long at least and at most; inf: its end was not seen; the two are

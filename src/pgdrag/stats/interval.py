@@ -76,7 +76,7 @@ class Comparison:
 
     @classmethod
     def of(cls, slowdown: Interval) -> Comparison:
-        """Return what an interval says by itself; what its trials could have detected, it does not."""
+        """Return the verdict of an interval alone, without what its trials could have detected."""
         return cls(verdict_of(slowdown, None), slowdown, math.inf)
 
     @property

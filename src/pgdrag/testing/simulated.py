@@ -307,7 +307,7 @@ def _profile(trial: Trial) -> Recordings:
 def run_design(
     design: Design, study: Study, run: Callable[[Trial], Result], *, blocks: int, seed: int = 1
 ) -> Iterator[tuple[Block, list[Result]]]:
-    """Yield at most so many blocks that a design asks for, each with its results, without a journal."""
+    """Yield a limited number of blocks that a design asks for with their results, without a journal."""
     trials_run = 0
     for number in range(1, blocks + 1):
         block = design.ask()
@@ -323,7 +323,7 @@ def run_design(
 def run_blocks(
     study: Study, bench: SimulatedTrialRunner, *, blocks: int = 1000, seed: int = 1
 ) -> RunRecord:
-    """Run at most so many blocks of a study, without a journal, and return the run."""
+    """Run a limited number of blocks of a study, without a journal, and return the run."""
     design = make_design(study)
     run = partial(bench.run, listen=ignore)
     found = run_design(design, study, run, blocks=blocks, seed=seed)

@@ -84,7 +84,7 @@ _MODIFIED_TYPES = frozenset(
 
 @dataclass(frozen=True)
 class Constant:
-    """A constant as it stands in a text.
+    """A constant in a statement's text.
 
     Attributes:
         begin, end: where.

@@ -45,7 +45,7 @@ def quoted(*names: str) -> str:
 
 
 def extension_statements(source: Source) -> Iterator[SchemaStatement]:
-    """Yield what makes the extensions; a version that is not to be had is the newest that is."""
+    """Yield the statements that create the extensions; an unavailable version becomes the newest available one."""
     for one in source.extensions:
         if one.name != "plpgsql":
             if one.schema not in ("pg_catalog", "public"):

@@ -73,7 +73,7 @@ class Amount:
 
     @property
     def ratio(self) -> float | None:
-        """Twin / original; None where the original has none."""
+        """Twin / original; None if the original is 0."""
         return self.twin / self.original if self.original else None
 
     @property
@@ -131,14 +131,14 @@ class StatementFidelity:
 
     @property
     def words(self) -> str:
-        """Which statement it is, what share of the load it has, and what of it is not like the original."""
+        """The statement, its share of the load, and how it differs from the original."""
         text = cut(" ".join(self.text.split()), _STATEMENT_WIDTH)
         return f"statement {self.number} ({text}; {percent_words(self.share)} of the time): {listed(self.off)}"
 
 
 @dataclass(frozen=True)
 class RelationFidelity:
-    """A table or an index whose size is not what was to be expected at the twin's scale."""
+    """A table or an index whose size is not as expected at the twin's scale."""
 
     name: str
     expected_bytes: float

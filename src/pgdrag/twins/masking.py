@@ -1,4 +1,4 @@
-"""How does a text read whose words nobody may know? As long, with `x` for letters and `0` for digits; signs stay."""
+"""How is a confidential text masked? It keeps its length, with `x` for letters and `0` for digits; other characters stay."""
 
 from __future__ import annotations
 

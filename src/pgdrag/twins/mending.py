@@ -74,7 +74,7 @@ def explaining(
 
 
 def mended_text(text: str) -> str:
-    """Return a text that the grammar takes where pg_stat_statements left one that it does not; "": there is nothing to mend."""
+    """Return a repaired text where pg_stat_statements left one that does not parse; "" if nothing needs repair."""
     mended = _TYPED_CONSTANT.sub(lambda found: f"{found[2]}::{found[1]}", text)
     mended = _EXTRACT.sub(lambda found: f"date_part({found[1]}, ", mended)
     return mended if mended != text else ""

@@ -23,7 +23,7 @@ _FIRST_YEAR, _LAST_YEAR = 1200, 2900
 
 
 def is_telling(value: str) -> bool:
-    """Whether a value could tell something of the data: not if it is small, short, or stands for none."""
+    """Whether a value could reveal something of the data: not if it is small, short, or means no value."""
     text = value.strip()
     if len(text) <= _SHORT or text.lower() in {*_ENDLESS, "true", "false"}:
         return False

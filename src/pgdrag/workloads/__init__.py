@@ -132,7 +132,7 @@ class Workload(BaseModel, ABC):
 
     @property
     def unchecked(self) -> str:
-        """What trials warn of while nobody has checked the dataset against what it stands for; "": it stands for itself."""
+        """The warning of trials whose dataset was not checked against its original; "" if it has none."""
         return ""
 
     @property

@@ -40,7 +40,7 @@ _PASSWORD = "PGPASSWORD"
 
 @dataclass(frozen=True)
 class Ended:
-    """A program that ended by itself.
+    """A program that has ended.
 
     Attributes:
         status: of exit; negative: the signal that ended it.
@@ -126,7 +126,7 @@ def run_program(
 def program_environment(
     target: Target, more: Mapping[str, str], also: Collection[str] = ()
 ) -> dict[str, str]:
-    """Return the environment of a program: where the server is, `more`, and pgdrag's own as far as `also` names it.
+    """Return the environment of a program: the server's address, `more`, and the variables of pgdrag's own that `also` names.
 
     The server's own programs (psql, pgbench), where they are known, come first on its PATH. One that runs as a user of
     pgdrag's own has its home beside the cluster.

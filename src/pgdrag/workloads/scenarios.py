@@ -180,7 +180,7 @@ class Scenarios(Workload):
 
     @classmethod
     def example(cls) -> Self:
-        """Return one of which two sessions run all scenarios."""
+        """Return one with two sessions that run all scenarios."""
         return cls(split="transactions")
 
     @property

@@ -114,7 +114,7 @@ class ParameterColumns:
         return self._values[key]
 
     def are_one(self, text: str, number: int, other_text: str, other: int) -> bool:
-        """Whether two parameters are of one column, or of columns that are compared with each other."""
+        """Whether two parameters belong to one column, or to columns that are compared with each other."""
         keys = self._keys(text).get(number), self._keys(other_text).get(other)
         return None not in keys and len({self._classes.root(x) for x in keys if x is not None}) == 1
 

@@ -51,7 +51,7 @@ class Entry(NamedTuple):
 
 
 class LogFormat(ABC):
-    """How messages stand in a text.
+    """The format of messages in a text.
 
     Attributes:
         name: as log_destination has it.
@@ -78,7 +78,7 @@ class LogFormat(ABC):
 
     @abstractmethod
     def messages_of(self, text: str) -> int:
-        """Return how many messages of this format a text has, whatever they say."""
+        """Return how many messages of this format a text has."""
 
     def _at_s(self, stamp: str) -> float | None:
         """Return the moment of "2026-11-21 11:06:37.775", most are of the second of the one before; None: it is none."""

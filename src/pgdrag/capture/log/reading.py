@@ -248,7 +248,7 @@ _HINT = "Set log_min_duration_statement = 0 for some minutes, see docs/how-to/tw
 
 
 def log_settings(observer: Observer) -> dict[str, str]:
-    """Return the server's settings of its log, as far as this role sees them; its own session has others.
+    """Return the server's logging settings that this role may see; pgdrag's own session has others.
 
     Raises:
         Unseen: the server refused or did not answer.
@@ -257,7 +257,7 @@ def log_settings(observer: Observer) -> dict[str, str]:
 
 
 def refuse_other_files(files: Iterable[LogFile]) -> None:
-    """Refuse files that are no log, whatever log_line_prefix their server has; an empty one may become one.
+    """Refuse files that are not logs with any log_line_prefix; an empty file is accepted, since it may become one.
 
     Raises:
         LogError: one is none, or cannot be read.

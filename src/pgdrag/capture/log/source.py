@@ -34,7 +34,7 @@ SELECT EXISTS (SELECT FROM pg_db_role_setting, unnest(setconfig) AS one
 
 @dataclass(frozen=True)
 class LogRequest:
-    """Which log somebody wants to be read.
+    """The log to read.
 
     Attributes:
         paths: files, or directories of them.

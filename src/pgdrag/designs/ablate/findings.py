@@ -168,7 +168,7 @@ class AblateFinding(DesignFinding):
         return Comparison.of(self.whole)
 
     def effects(self) -> tuple[ChangeEffect, ...]:
-        """Return what each change does that was tried by itself: alone, and beside all others."""
+        """Return the effect of each change that was tried by itself: alone, and together with all others."""
         found = []
         for one in self.changes:
             change = ((one.name, one.before, one.after),)

@@ -192,7 +192,7 @@ class History:
 
     @property
     def left(self) -> int:
-        """How many sets the budget still has room for, including those asked for now."""
+        """How many more sets fit into the budget, including those asked for now."""
         asked = self._asked - self._pending
         if self._is_per_replicate:
             return max(self.limit - asked, 0)
@@ -201,7 +201,7 @@ class History:
         return max(self.limit - self.trials, 0) // times
 
     def ask(self, sets: Sequence[Changes], *, is_brief: bool = False) -> Iterator[Request]:
-        """Ask for one block, as far as the budget goes; yield nothing for no sets."""
+        """Ask for one block within the budget; yield nothing for no sets."""
         affordable = tuple(sets[: self.left])
         if affordable:
             self._asked += len(affordable)

@@ -90,7 +90,7 @@ class AblateSection(Section):
 
 
 def answer(found: AblateFinding) -> str:
-    """Return the question answered in a few sentences, as far as it is known."""
+    """Return what is known of the answer, in a few sentences."""
     failure = f"has no number ({found.failure or 'not run yet'})"
     match found.problem:
         case "nothing":

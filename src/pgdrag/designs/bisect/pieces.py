@@ -270,7 +270,7 @@ class Pieces:
         ]
 
     def verify(self, piece: Piece) -> Steps[None]:
-        """Measure by itself what was only inferred; if it is more, another piece does some of it as well."""
+        """Measure alone what was only inferred; a larger effect means that another piece does part of the same."""
         yield from self.measure([self.base | piece.members])
         alone = self.gain(piece.members)
         # Where it does much less by itself, it needs its other half: so it was inferred.

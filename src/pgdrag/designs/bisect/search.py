@@ -29,7 +29,7 @@ _SPARE = 0.1  # of what may be lost, kept in hand: a trial of all that is left o
 
 
 class Search:
-    """The search, in steps; `candidate` is the set it has come to.
+    """The search, in steps; `candidate` is the current set.
 
     Args:
         history: with a threshold in it already.

@@ -216,7 +216,7 @@ class Boundary(Design):
         return f"{percent_words(_failed(result))} of its transactions fail: {message}"
 
     def find(self, run: RunRecord) -> BoundaryFinding:
-        """Return boundary and knee, as far as they are known."""
+        """Return the boundary and the knee, where they are known."""
         results: dict[str, list[Result]] = {value: [] for value in self.treatments}
         by_identity = {x.identity: value for value, x in self.treatments.items()}
         for result in run.results:

@@ -128,7 +128,7 @@ class Screen(OneBlock):
         return runs
 
     def find(self, run: RunRecord) -> ScreenFinding:
-        """Return the effects, as far as the trials tell them apart."""
+        """Return the effects that the trials can tell apart."""
         rows: list[_Row] = []
         logs: list[float] = []
         failed = stalled = 0

@@ -71,7 +71,7 @@ def hadamard(order: int) -> Matrix | None:
 
 
 def screening_matrix(count: int, *, is_folded: bool = True) -> Matrix:
-    """Return a design for so many changes: a row a trial, a column a change, 1 where it is made.
+    """Return the design matrix: one row per trial, one column per change, 1 where the change is made.
 
     The smallest Hadamard matrix with more columns than changes; its first column is the mean.
     """

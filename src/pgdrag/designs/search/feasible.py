@@ -27,7 +27,7 @@ class Feasible:
     failed: list[Point] = field(default_factory=list)
 
     def risks(self) -> list[NDArray[np.float64]]:
-        """Return, by dimension, how likely each value makes a trial fail, as far as failures tell.
+        """Return, by dimension, the estimated probability that each value makes a trial fail.
 
         The blame for a failure is shared by the changes that no trial that worked had, and falls on those that explain
         other failures, too. Of an ordered dimension a value between the baseline's and one that worked is cleared, and

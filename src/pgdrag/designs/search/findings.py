@@ -19,7 +19,7 @@ from pgdrag.findings.wording import inverse
 
 @dataclass(frozen=True)
 class CourseFinding:
-    """The best configuration known after so many trials, and its gain.
+    """The best configuration known after a number of trials, and its gain.
 
     Attributes:
         time_s: what the run took until then, in seconds.
@@ -195,11 +195,11 @@ class SearchFinding(DesignFinding):
     found: FoundConfiguration | None
 
     def configuration(self) -> FoundConfiguration | None:
-        """Return the configuration, each line with what it brings."""
+        """Return the configuration, with the gain of each line."""
         return self.found
 
     def effects(self) -> tuple[ChangeEffect, ...]:
-        """Return what each line of the configuration brings in throughput, beside the others."""
+        """Return how much throughput each line of the configuration gains together with the others."""
         if self.objective != OBJECTIVES["throughput"].words:
             return ()
         return tuple(

@@ -1,4 +1,4 @@
-"""What can be had of two objectives at once? A picture: one of them across, the other upwards."""
+"""Which trade-offs between two objectives exist? A picture with one objective on each axis."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pgdrag.model import Result
 
 
 def is_beyond(result: Result, limits: Mapping[str, float]) -> bool:
-    """Tell whether a trial needed more than it may, or nobody saw what it needed."""
+    """Tell whether a trial exceeded a limit, or what it needed was not observed."""
     seen = {one.name: one.value for one in result.evidence}
     return any((value := seen.get(name)) is None or value > most for name, most in limits.items())
 

@@ -1,4 +1,4 @@
-"""What is to be as high, or as low, as possible? One number a trial, on the logarithm."""
+"""What does a search maximize or minimize? One number per trial, as a logarithm."""
 
 from __future__ import annotations
 

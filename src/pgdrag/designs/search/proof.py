@@ -32,7 +32,7 @@ def differences(
 
 
 def mean_gain(gains: Sequence[float]) -> Interval | None:
-    """Return the ratio that log gains of blocks come to, with its t interval; None of fewer than two."""
+    """Return the mean ratio of the blocks' log gains with its t interval; None for fewer than two blocks."""
     if len(gains) < 2:
         return None
     return _interval(fmean(gains), _sd(gains) / math.sqrt(len(gains)), len(gains) - 1, len(gains))

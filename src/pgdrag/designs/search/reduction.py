@@ -27,7 +27,7 @@ class Reduction:
     lost: int = 0
 
     def candidate(self, response: Response, keep: float) -> Point:
-        """Return the changes to try next, or those that are kept already: there is nothing more to leave out."""
+        """Return the changes to try next; the kept ones if nothing more can be left out."""
         gains = gains_of(self.kept, response)
         order = sorted(gains, key=lambda at: -gains[at])
         needed = keep * sum(gains_of(self.whole, response).values())

@@ -75,7 +75,7 @@ class Tried:
 
 
 class Kernels:
-    """How values of each dimension are alike, relative to the baseline's value.
+    """How similar the values of each dimension are, relative to the baseline's value.
 
     Args:
         is_far_costly: what is searched for is lost far from the baseline; of slowness nobody knows that.

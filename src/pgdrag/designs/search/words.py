@@ -132,7 +132,7 @@ def warnings(found: SearchFinding) -> Iterator[str]:
 
 
 def configuration(found: SearchFinding, kinds: Mapping[str, str]) -> FoundConfiguration:
-    """Return the file, each line with what it brings here.
+    """Return the file, with the gain of each line here.
 
     Args:
         kinds: the kind of factor of each line, by its name.

@@ -52,7 +52,7 @@ class Configuration:
 
     @classmethod
     def of(cls, format_: Format, found: Iterable[Said], *, is_exported: bool = False) -> Self:
-        """Return what a file comes to that says all this in turn: of a setting's values the last counts."""
+        """Return the effective settings of a file with these lines: the last value of a setting counts."""
         said = list(found)
         given = [x for x in said if isinstance(x, Given)]
         last = {fold(x.name): x for x in given}
@@ -68,7 +68,7 @@ class Configuration:
 
 @dataclass(frozen=True)
 class Source:
-    """A file that somebody named, and its text."""
+    """A file that a person named, and its text."""
 
     path: Path
     text: str

@@ -1,4 +1,4 @@
-"""What do the settings of a YAML or JSON document come to, and which document has them?"""
+"""Which settings does a YAML or JSON document have, and in which part?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows of pg_settings did somebody set for the whole server?"""
+"""Which rows of pg_settings were set for the whole server?"""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ _NOT_SET = {
 
 
 def why_not_set(source: str) -> str:
-    """Return why a row counts for nobody else, by its column `source`; "" where it does."""
+    """Return why a row applies to one session only, from its column `source`; "" if it applies to all."""
     return _NOT_SET.get(source.lower(), "")

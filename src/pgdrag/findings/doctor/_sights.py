@@ -117,7 +117,7 @@ class Sights:
 
     @cached_property
     def settings(self) -> Mapping[str, ServerSetting]:
-        """The server's settings, as far as they were asked for.
+        """The server's settings that were read.
 
         Raises:
             NotSeen: they could not be read.

@@ -30,7 +30,7 @@ class DosePoint:
 
 @dataclass(frozen=True)
 class DoseCurve:
-    """Throughput at the end of the hold against its length, on treatments that are otherwise alike.
+    """Throughput at the end of the hold against its length, on treatments that are otherwise the same.
 
     Attributes:
         variant: what the treatments have in common, in words.

@@ -202,7 +202,7 @@ class UndoJournal:
             return result
 
     def forget(self, noted: NotedChange) -> None:
-        """Never undo a change: whoever asks for it knows that there is nothing left to undo."""
+        """Never undo a change: the caller knows that nothing is left to undo."""
         with uninterrupted():
             self._drop(noted.step, "forgotten")
 

@@ -1,4 +1,4 @@
-"""Settings that ALTER ROLE gave to a role of somebody's server, for its sessions in one database."""
+"""Settings made with ALTER ROLE for a role of an existing server, for its sessions in one database."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class AlteredRole(SettingsChange):
         )
 
     def restore(self, *, overwrite: bool) -> RestoreResult:
-        """Give the role the settings back that it had there, where nobody else has changed them."""
+        """Restore the role's settings that nobody else has changed since."""
         who = f'Settings of role "{self.role}" in database "{self.database}" '
         try:
             with undoing(self.system_identifier, self.conninfo) as connection:

@@ -1,4 +1,4 @@
-"""Settings that ALTER SYSTEM wrote on somebody's server, in its postgresql.auto.conf."""
+"""Settings that ALTER SYSTEM wrote to postgresql.auto.conf on an existing server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database of pgdrag's own on somebody's server."""
+"""A database that pgdrag created on an existing server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAME = re.compile(r"pgdrag_[0-9a-f]{16}")
 
 @dataclass(frozen=True)
 class CreatedDatabase(ServerChange):
-    """A database that pgdrag makes and nobody else: its name is drawn at random, its comment says whose it is.
+    """A database that only pgdrag creates: its name is random, and its comment says that it is pgdrag's.
 
     Attributes:
         database: its name.

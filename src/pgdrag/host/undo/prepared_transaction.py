@@ -1,4 +1,4 @@
-"""A prepared transaction on somebody's server, which outlives the session that prepared it."""
+"""A prepared transaction on an existing server; it outlives the session that prepared it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONNECT_TIMEOUT_S = 10
 
 @dataclass(frozen=True)
 class PreparedTransaction(Change):
-    """A transaction that pgdrag prepared to hold the horizon, and that nobody is to commit.
+    """A transaction that pgdrag prepared to hold the horizon, and that must not be committed.
 
     Attributes:
         gid: its identifier, drawn at random, so that no other server has one of that name.

@@ -1,4 +1,4 @@
-"""How does an undo reach somebody's server, and is it still the one that was changed?"""
+"""How does an undo connect to an existing server, and is it still the one that was changed?"""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SELECT system_identifier::text, pg_catalog.pg_is_in_recovery() FROM pg_catalog.p
 
 @dataclass(frozen=True)
 class ServerChange(Change):
-    """Something that a run has changed on somebody's server, or is about to change.
+    """A change to an existing server that a run has made or is about to make.
 
     Attributes:
         system_identifier: of the server, which its control file has.
@@ -76,7 +76,7 @@ class ServerChange(Change):
 
 @dataclass(frozen=True)
 class SettingsChange(ServerChange):
-    """Settings that a run has written on somebody's server.
+    """Settings that a run has changed on an existing server.
 
     Attributes:
         before: their values there, by name; None: not set there.
@@ -89,7 +89,7 @@ class SettingsChange(ServerChange):
     def to_change(
         self, now: Mapping[str, str], *, overwrite: bool
     ) -> tuple[dict[str, str | None], list[str]]:
-        """Return what is to be put back, and what somebody else has changed since, in words."""
+        """Return the values to restore, and in words those that someone else has changed since."""
         changes: dict[str, str | None] = {}
         foreign = []
         for name, before in self.before.items():
@@ -108,7 +108,7 @@ def refused(
     changes: Mapping[str, str | None],
     statement: Callable[[str, str | None], sql.Composed],
 ) -> list[str]:
-    """Make changes of settings, and return those that the server refuses, each with why."""
+    """Change settings, and return those that the server refuses, with the reason."""
     left = []
     for name, value in changes.items():
         try:
@@ -183,14 +183,14 @@ def firm_options(
 
 
 def is_refusal(error: psycopg.OperationalError) -> bool:
-    """Whether somebody has answered that he does not let pgdrag in, which does not pass by itself."""
+    """Whether the server rejects pgdrag for a reason that will not pass by itself."""
     text = str(error)
     is_answer = error.sqlstate is not None or "FATAL" in text or "no password supplied" in text
     return is_answer and not passes(error)
 
 
 def passes(error: psycopg.OperationalError) -> bool:
-    """Whether a server is there that lets nobody in just now: it starts, stops, or has all sessions it may have."""
+    """Whether the server rejects connections for the moment: it is starting, stopping, or at its connection limit."""
     # Of an error of the connection itself libpq gives no SQLSTATE.
     return error.sqlstate in _SOON or any(words in str(error) for words in _SOON_WORDS)
 

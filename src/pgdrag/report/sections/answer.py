@@ -168,7 +168,7 @@ def claims_table(findings: Findings) -> list[Block]:
 
 
 def ordering_words(found: OrderingFinding) -> str:
-    """Return whether the rungs stand in the published order, and which pairs do not."""
+    """Return whether the rungs are in the published order, and which pairs are not."""
     pairs = len(found.same) + len(found.opposite) + len(found.undecided)
     center, low, high = (
         format_number(x, significant=2) for x in (found.tau.center, found.tau.low, found.tau.high)

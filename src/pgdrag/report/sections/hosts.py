@@ -1,4 +1,4 @@
-"""Which hosts of a fleet ran the trials, and are they alike?"""
+"""Which hosts of a fleet ran the trials, and do they differ?"""
 
 from __future__ import annotations
 

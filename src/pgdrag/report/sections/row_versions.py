@@ -177,7 +177,7 @@ class _Sampled:
         return found
 
     def detail(self, observation: str) -> str:
-        """Return what stands behind an observation, or ""."""
+        """Return the detail of an observation, or ""."""
         return next((x.detail for x in self.evidence if x.name == observation), "")
 
 

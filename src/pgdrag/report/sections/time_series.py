@@ -86,7 +86,7 @@ def throughput_text(found: Sequence[tuple[str, Sequence[Sample]]]) -> str:
 
 
 def checkpoint_words(findings: Findings) -> str:
-    """Say how many checkpoints began in the windows that are shown; "" where nobody counted them."""
+    """Say how many checkpoints began in the windows shown; "" if they were not counted."""
     counts: dict[int, list[str]] = {}
     for rung in findings.rungs:
         for result in findings.run.results:

@@ -1,4 +1,4 @@
-"""How are a stretch's times, numbers and gaps said, in all formats alike?"""
+"""How are a stretch's times, numbers and gaps worded in all formats?"""
 
 from __future__ import annotations
 
