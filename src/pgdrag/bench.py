@@ -68,7 +68,7 @@ def run_load(
     Args:
         what: for people: "tpcb-like, scale 10, prepared statements".
         workload: what shows of it in the result; no script's text.
-        job: what the driver is told.
+        job: the driver's job.
 
     Raises:
         DriverError: a script is wrong, or the driver failed.

@@ -182,7 +182,7 @@ class StorageError(PgdragError):
 
     Attributes:
         path: the file or directory, if known.
-        is_full: there is no space left.
+        is_full: no space is left.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Which servers, datasets and running clusters are at hand for trials?
 
 What trials share is made once: a dataset's snapshot for each server, and the cluster that one trial
-leaves to the next where nobody has written to it. So is the scratch device of treatments that have one
+leaves to the next if it was not written to. So is the scratch device of treatments that have one
 in common; one that a trial spoilt is made anew for the next.
 """
 
@@ -71,7 +71,7 @@ class Provision:
         """Return a bench on these binaries, with the driver that is installed.
 
         Args:
-            allowed: what may be changed though it is somebody's: see `Here`.
+            allowed: what of this machine may be changed: see `Here`.
 
         Raises:
             DriverError: there is no driver.
@@ -285,7 +285,7 @@ class Provision:
         One on a device is a copy of that in the bench's own scratch directory, which outlives the run.
 
         Raises:
-            UsageError: the workload runs programs that nobody has allowed; every trial comes by here.
+            UsageError: the workload runs programs that were not allowed; every trial is checked here.
         """
         refuse_without_consent(workload.programs(), self.here.allowed)
         binaries, scratch = binaries or self.binaries, scratch or self.scratch
@@ -319,7 +319,7 @@ class Provision:
     def discard(self, key: str) -> None:
         """Delete a damaged snapshot and all copies of it, so that it is recreated; once per key.
 
-        Whatever damages it a second time is no accident of the disk.
+        Damage that occurs again is not an accident of the disk.
         """
         if key in self._discarded:
             return

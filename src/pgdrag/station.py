@@ -105,7 +105,7 @@ class _Untestable:
     def problems(self, treatment: Treatment) -> list[Problem]:
         """Return why nothing of a treatment can be applied; empty if any level can.
 
-        A level that the design itself chose is what the trial is for: without it there is no number.
+        A level that the design itself chose is the purpose of the trial: without it the trial has no number.
         """
         if self._own.intersection(self._changed(treatment)):
             problems = self._bench.check(treatment.levels, self._study.workload)

@@ -84,7 +84,7 @@ def check_twin(
         bench: where its server is made; the data are made there, unless they are there.
         for_s: how long at least; longer until half of the original's transactions had run by the middle of the window.
         sessions: of the load.
-        settings: of the server; None: the original's, as far as this machine can have them, with caches at the scale.
+        settings: of the server; None: those of the original that this machine can have, with caches scaled.
 
     Raises:
         TwinError: it has no statement to compare.

@@ -1,7 +1,7 @@
 """Which objects does a database have? As its catalogs tell anybody, with constants as they are: nothing of this is kept so.
 
 The server's own functions write definitions, and no table is locked: neither a right on it nor a wait for whoever
-alters it is needed, as pg_dump would need.
+alters it is needed, as it is for pg_dump.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which statements ran in the window, and what did they take? Readings of pg_stat_statements, added up.
 
-A reading a minute, so that what the view forgets or somebody resets meanwhile costs a minute at most.
+The view is read once a minute, so that an eviction or a reset loses at most one minute.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class StatementAccount:
 
     Attributes:
         evictions: how often the view forgot statements since then.
-        was_reset: somebody emptied it.
+        was_reset: the view was reset.
         sees_all: this role may see other roles' statements.
     """
 

@@ -1,6 +1,6 @@
 """How is a twin captured? A first reading, looks over the window, a second reading, and tokens for what was read.
 
-Over one read-only session. Nothing is made on the server: whoever ends pgdrag ends the session, and nothing stays.
+Over one read-only session. Nothing is created on the server, and the session ends with pgdrag.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def clear_up_after(stakes: Iterable[str]) -> Iterator[str]:
     What cannot be undone stays for the next pgdrag, which tells of it again.
 
     Args:
-        stakes: "KIND=PLACE" each, as told to its guardian.
+        stakes: "KIND=PLACE" each, as its guardian was given them.
     """
     places: dict[str, list[str]] = {"session": [], "scratch": [], "undo": []}
     for stake in stakes:

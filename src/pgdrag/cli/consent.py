@@ -36,9 +36,9 @@ def ask(
 
     Args:
         reasons: sentences, which may have several lines; printed before the question.
-        refusal: the error's message where nobody can answer.
+        refusal: the error's message if nobody can answer.
         hint: which option says yes, as a sentence.
-        cancelled: what a no comes to.
+        cancelled: what a "no" means.
 
     Raises:
         UsageError: there is no terminal to ask on, or the answer was no.

@@ -26,7 +26,7 @@ def open_existing(
     """Return what runs trials on the server that --dsn names, which is only read yet; None without --dsn.
 
     Args:
-        wait_s: wait so long for another pgdrag that runs an experiment there; None: do not wait.
+        wait_s: how long to wait for another pgdrag that runs an experiment there; None: do not wait.
 
     Raises:
         UsageError: options contradict each other, the server cannot be understood, or another pgdrag runs an experiment there.
@@ -93,6 +93,6 @@ def ask_to_load(runner: ExistingTrialRunner, *, is_given: bool) -> None:
     """Ask before a load where others seem to work.
 
     Raises:
-        UsageError: nobody can be asked, or the answer was no.
+        UsageError: there is no terminal to ask on, or the answer was no.
     """
     require_consent(runner.standing.server, "run the experiment there", is_given=is_given)

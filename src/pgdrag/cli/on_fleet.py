@@ -19,7 +19,7 @@ def open_fleet(path: Path | None, *, dsn: str | None = None) -> Fleet | None:
 
     Raises:
         UsageError: it cannot be used here.
-        FileError: it is no fleet file.
+        FileError: it is not a fleet file.
     """
     if path is None:
         return None

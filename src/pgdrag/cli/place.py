@@ -200,7 +200,7 @@ def refuse_unwritable(file: Path | None, *, needs_directory: bool = False) -> No
 def write_named(file: Path, content: str | bytes) -> None:
     """Write a file that a person named, for this user alone: it appears whole, and replaces a link.
 
-    A device, or what a shell opened for this process, is written to where it is: nobody but root makes names there.
+    A device, or a file that a shell opened for this process, is written in place: only root creates names there.
 
     Raises:
         OSError: as the kernel says, such as ENOSPC.

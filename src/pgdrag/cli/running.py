@@ -72,7 +72,7 @@ def planned(
     """Return what a study would do here; for the arguments see `plan_of`.
 
     Args:
-        done: results of a run that is to be resumed.
+        done: results of a run to resume.
 
     Raises:
         StorageError: there is no room for its dataset.
@@ -114,7 +114,7 @@ def begin_and_report(
 
     Args:
         fleet: whose hosts run the trials; None: this machine does.
-        wait_s: wait so long for another pgdrag that is measuring; None: do not wait.
+        wait_s: how long to wait for another pgdrag that is measuring; None: do not wait.
 
     Returns:
         The command's exit status.

@@ -146,7 +146,7 @@ class StudyCommand:
         """Return the workload and the load, the same in all trials; on a server that exists, of the dataset there.
 
         Raises:
-            UsageError: options do not go together, or there is no dataset.
+            UsageError: options exclude each other, or there is no dataset.
             ExperimentError: the experiment cannot be read.
         """
         if not isinstance(self.runner, ExistingTrialRunner):
@@ -185,7 +185,7 @@ class StudyCommand:
         """Print how long the run will take, ask first if that is long, and run and report it.
 
         Args:
-            differences: between the two arms, to be told.
+            differences: between the two arms, to print.
 
         Returns:
             The command's exit status.

@@ -361,7 +361,7 @@ def sampling(
     With `turns` they rest in every other one, together with all that they do beside `sample`.
 
     Args:
-        listen: is told what they have just seen, on a thread of its own.
+        listen: called with what they have just seen, on a thread of its own.
     """
     has_ended = threading.Event()
 

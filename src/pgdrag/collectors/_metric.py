@@ -75,7 +75,7 @@ class Metric:
     Attributes:
         name, label, unit: of the observation. The unit says what the amount is divided by: committed
             transactions, seconds, or nothing.
-        of: the amounts that are added up; "reads *" stands for all amounts whose names begin with "reads ".
+        of: the amounts to add up; "reads *" means all amounts whose names begin with "reads ".
         per: amounts to divide by instead.
         size: what 1 of the amounts is in `unit`: 1e-6 for microseconds.
         step: the smallest change of the amounts, or the name of the amount that says it.

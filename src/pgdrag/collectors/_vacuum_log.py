@@ -57,7 +57,7 @@ class Work:
         blocks_read: from outside of shared buffers.
         blocks_dirtied: that were clean before.
         user_cpu_s: processor time; this and all times are cut off after hundredths.
-        read_bytes_per_s: of blocks read, over a time that the server knows better than it says.
+        read_bytes_per_s: of blocks read, over a time that the server measures more precisely than it logs.
         write_bytes_per_s: of blocks dirtied, which is what the server calls its write rate.
         pages_frozen: in which it froze tuples (since 16).
         pages_set_all_visible: in the visibility map (since 18).

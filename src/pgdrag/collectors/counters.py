@@ -34,7 +34,7 @@ class Drawn:
     """A rate to be drawn over the window: of one or several counters, added up.
 
     Attributes:
-        unit_size: what a counter's 1 stands for, in the rate's unit: 512 for a sector of a disk.
+        unit_size: the size of one count in the rate's unit: 512 for a sector of a disk.
         each: by these counters it is divided, and not by time; 0 where they did not grow.
         less: these are taken off; what then is less than nothing is 0.
     """

@@ -358,7 +358,7 @@ def fold(samples: Iterable[Sample], types: Mapping[int, str]) -> tuple[Stack, ..
     """Return how often each stack was seen, most often first; their sum is the number of samples.
 
     Args:
-        types: type of process by its number, as far as known; a stack tells its own otherwise.
+        types: the known types of processes, by process ID; of others the stack tells it.
     """
     counts = Counter(_stack(sample, types) for sample in samples)
     ranked = sorted(counts.items(), key=lambda each: (-each[1], each[0]))

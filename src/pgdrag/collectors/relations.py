@@ -1,7 +1,7 @@
 """By how much did each of the workload's tables and indexes grow? `tables` has the whole database's growth.
 
 Sizes are those of the files in the data directory. The server's own pg_relation_size() opens the relation
-and so waits for whoever holds it in ACCESS EXCLUSIVE mode; pg_relation_filepath() only reads the catalogue.
+and so waits for any session that holds it in ACCESS EXCLUSIVE mode; pg_relation_filepath() only reads the catalogue.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def few_that_keep(
 
     Args:
         keeps: asks for trials of a set, and tells whether it keeps that.
-        most: give up when so many changes do not; None: never.
+        most: give up when this many changes do not keep it; None: never.
     """
     found, rest, is_enough = frozenset[int](), list(line), False
     while rest and not is_enough and (most is None or len(found) < most):

@@ -1,7 +1,7 @@
 """Which server does a person name, and can the load driver reach it? libpq's own rules decide.
 
 A connection string or URI, the PG* variables, ~/.pgpass and a service file mean what they mean to
-psql. The question is put to the server itself: what the driver is told is what libpq connected to.
+psql. The server itself is asked: the driver is given what libpq connected to.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Server:
     """A server that answers, and what to know of it before it is written to.
 
     Attributes:
-        target: what the driver is told.
+        target: what the driver is given.
         version: as the server says it, such as "18.6".
         is_local: reached through a Unix socket or a loopback address.
         is_encrypted: reached with TLS, which every session has then.
@@ -192,7 +192,7 @@ def reach(
     Args:
         dsn: a connection string, a URI or a database's name; None: what the environment says.
         overrides: libpq's keywords that replace those of `dsn`.
-        ask_password: asks the person at the terminal, given what for; None: nobody is there.
+        ask_password: asks the person at the terminal, with the purpose; None: there is no terminal.
         is_for_driver: only as the load driver can: not with an encrypted key, for example.
 
     Raises:

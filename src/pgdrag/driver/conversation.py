@@ -66,7 +66,7 @@ class Confined:
 
     Attributes:
         cluster: the data directory of the throw-away cluster with which it ends.
-        user: who runs it; None: whoever runs pgdrag.
+        user: the user that runs it; None: the user of pgdrag.
     """
 
     cluster: Path

@@ -18,7 +18,7 @@ def merged(latencies: Sequence[Latency], *, is_encoded: bool = True) -> Latency 
         is_encoded: with the histogram, and not only its mean and percentiles.
 
     Raises:
-        DriverError: one is no histogram of the driver's.
+        DriverError: one is not a histogram of the driver's.
     """
     if len(latencies) < 2:
         return latencies[0] if latencies else None

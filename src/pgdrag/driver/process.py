@@ -76,7 +76,7 @@ class Target:
         options: settings that each session begins with: "-c work_mem=1MB".
         security: what is asked of the server before it is believed.
         cluster: the data directory, where it is a throw-away cluster: its clients end with it.
-        run_as: the user that programs of an experiment run as, there; None: as whoever runs pgdrag.
+        run_as: the user that programs of an experiment run as, there; None: as the user of pgdrag.
         home: the home of that user's programs.
     """
 

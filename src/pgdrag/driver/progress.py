@@ -17,7 +17,7 @@ class TrialLog:
     """What a trial's result says however the trial ends.
 
     Attributes:
-        listen: is told of each phase when it begins.
+        listen: called when a phase begins.
         warnings: what may be wrong with the result.
         phases_s: how long each phase took, in seconds, in order.
     """

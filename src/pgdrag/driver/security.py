@@ -1,6 +1,6 @@
 """What must a server do before it is sent a password and believed? libpq's sslmode and its companions.
 
-Python's own connections leave it to libpq. The load driver is told the same: what libpq has negotiated is
+Python's own connections leave it to libpq. The load driver gets the same: what libpq has negotiated is
 what each of the driver's sessions must have, so that none of them is less safe than the first connection.
 """
 
@@ -104,7 +104,7 @@ class Security:
         tls: None for sessions without TLS.
         channel_binding: libpq's disable, prefer or require.
         auth_methods: how the server may authenticate the role, as in `require_auth`; None: in any way, but
-            a password and its MD5 hash go only where nobody listens.
+            a password and its MD5 hash are only sent where nobody can listen.
         keep_alive: how TCP connections notice that the server is gone, as the driver's contract has it.
     """
 

@@ -1,7 +1,7 @@
 """How do several load generators measure as one?
 
 Each has its part of the clients and of the arrivals. All are connected and warm before any measures; their windows open
-at one moment, told to each by its own clock, and end at one. Whatever one of them loses, the measurement is lost: a
+at one moment, converted to the clock of each, and end at one. Whatever one of them loses, the measurement is lost: a
 smaller sum would pass for a slower server.
 """
 
@@ -104,7 +104,7 @@ def driving_together(
 
     Args:
         job: of one driver that has all of the load.
-        listen: is told lines as that driver would write them.
+        listen: called with lines as that driver would write them.
         timeouts_s: how long they may take to be warm, and to measure.
 
     Raises:

@@ -50,7 +50,7 @@ class WayIn:
     Attributes:
         wanted: libpq's keywords as the connection string and options give them.
         known: libpq's parameters, with the environment's and the service file's.
-        ask_password: asks the person at the terminal, given what for; None: nobody is there.
+        ask_password: asks the person at the terminal, with the purpose; None: there is no terminal.
         is_for_driver: the load driver is to come in, too.
     """
 
@@ -134,7 +134,7 @@ def _databases(keywords: Mapping[str, Any]) -> list[str]:
     """Return the databases of a server that has not the one asked for; none where it does not say.
 
     Args:
-        keywords: as carefully as before: the server may be somebody who wants the password.
+        keywords: as securely as before: an impostor may be after the password.
     """
     for database in ("postgres", "template1"):
         aside = {"dbname": database, "connect_timeout": ASIDE_TIMEOUT_S}
@@ -153,7 +153,7 @@ def _without_eavesdroppers(
     """Return how to connect to a server that asks for the password in clear text or as an MD5 hash.
 
     Raises:
-        ServerLost: whoever listens would learn it.
+        ServerLost: an eavesdropper could read it.
     """
     assert failure.pgconn is not None, "libpq has said so of a connection"
     found = parameters(failure.pgconn.info)

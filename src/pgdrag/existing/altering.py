@@ -73,7 +73,7 @@ class AlteredSettings(ABC):
 
         Raises:
             SettingError: the server refuses all of them.
-            ServerError: somebody else has changed one meanwhile, or the server does not use it.
+            ServerError: someone else has changed one meanwhile, or the server does not use it.
             ServerDidNotStart: it refuses to start so; it runs again with its own settings.
             ServerLost: it does not answer.
         """

@@ -81,7 +81,7 @@ def wait_until_free(
     Args:
         wait_s: wait this long, also for a server that another one restarts; a moment in any case, since one may be
             undoing what it has changed.
-        tell: is told once whom is waited for.
+        tell: called once with what is waited for.
 
     Raises:
         UsageError: another one does, and still after waiting.

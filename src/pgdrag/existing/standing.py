@@ -58,7 +58,7 @@ class Standing:
         settings: what it says of its settings; as their defaults, the values that they have there.
         in_force: by name in lower case.
         grants: settings that only superusers change, and that this role may.
-        waiting: settings that a restart would change, as far as the role is a superuser.
+        waiting: settings that a restart would change, if the role is a superuser.
     """
 
     server: Server

@@ -70,7 +70,7 @@ def applicable(
 
     Args:
         settings: what the server says of its settings. A setting that it has not is skipped where an older
-            server had it, or a program wrote it; what a person wrote stays, to be told as a mistake.
+            server had it, or a program wrote it; what a person wrote stays, to be reported as a mistake.
         allowed: names that are applied whatever they do, as `--allow-change` gives them.
     """
     kept: list[Given] = []

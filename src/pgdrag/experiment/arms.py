@@ -44,7 +44,7 @@ class Arm:
         levels: by the server's own names; what is not named keeps the server's default.
         mends: what had to be mended in pasted text.
         experiment: where it is a rung's: the experiment, whose workload goes with it.
-        skipped: what a file says that no throw-away server can have, or that is no setting.
+        skipped: lines of a file that no throw-away server can have, or that are not settings.
         places: where a file gives the levels, by name; empty where there is no file.
     """
 
@@ -80,7 +80,7 @@ class Arm:
 
         Raises:
             ExperimentError: of all such levels of a file.
-            UsageError: of the first one where there is no file.
+            UsageError: for the first one, if there is no file.
         """
         mistakes = [x for x in problems if x.is_mistake and x.level in self.levels]
         if not mistakes:

@@ -1,6 +1,6 @@
 """Which lines of a configuration are known to hurt, by what was measured?
 
-A line is suspected where somebody measured its value, or one less extreme in the same direction. What was measured
+A line is suspected if its value was measured, or one less extreme in the same direction. What was measured
 without an effect, or as faster, is said, too; of the rest nothing is known, and nothing is said but how to find out.
 """
 

@@ -42,7 +42,7 @@ def sum_beyond_memory(
 ) -> str:
     """Return that settings of memory are too much together, or "".
 
-    One that is too large by itself is not told again.
+    One that is too large by itself is not reported again.
 
     Args:
         written: values by name, in lower case; the others have their defaults.

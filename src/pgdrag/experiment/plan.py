@@ -45,17 +45,17 @@ class Plan:
         treatments: those that have names; a design makes others of them.
         order: in which trials come, in words; "" where every treatment stands once in each replicate.
         differences: between the two arms of a question, also those that are not tested; of an experiment none.
-        trials_done: of a run that is to be resumed.
+        trials_done: of a run to resume.
         trials_least, trials_most: still to come, as the design foretells them.
-        seconds_least, seconds_most: how long these take, loading the dataset included, as far as experience goes.
+        seconds_least, seconds_most: how long these take by experience, including loading the dataset.
         seconds_extended: the most if few commits extend every window.
         trials_known: newest trials of this workload on this machine, that are known of.
         basis: what the estimate rests on.
         loading_s: how long loading the dataset takes of that; 0 where it is there.
         budget_s: when the run ends at the latest; None: no limit.
-        spent_s: what a run that is to be resumed has spent of that.
+        spent_s: how much of that a run to resume has spent.
         disk_bytes: room that it needs in all, snapshots included.
-        free_bytes: room that there is; None: nobody knows.
+        free_bytes: free disk space; None if unknown.
         changes: what would be set on a server that exists, and undone afterwards.
         refusal: why it would be refused there; "".
         programs: that the experiment names and trials start, by consent.

@@ -103,7 +103,7 @@ def conditions_from(
     """Return the conditions of a workload with these parameters.
 
     Args:
-        is_loaded: its dataset is made for the run; else scripts of somebody's own may use other tables.
+        is_loaded: its dataset is created for the run; otherwise a person's own scripts may use other tables.
 
     Raises:
         UsageError: it does not take them, or not with this load.
@@ -259,8 +259,8 @@ def boundary_values(
         low, high: as a person writes them; by default the setting's own bounds.
 
     Raises:
-        UsageError: it is no number, the bounds are the wrong way round, or there are too many values.
-        SettingError: a bound is no value of this setting.
+        UsageError: it is not numeric, the bounds are the wrong way round, or there are too many values.
+        SettingError: a bound is not a value of this setting.
     """
     if setting.vartype not in ("integer", "real"):
         raise UsageError(

@@ -67,7 +67,7 @@ class ReadExperiment:
     """A file without mistakes.
 
     Attributes:
-        studies: what is to be run, by scale, in the file's order.
+        studies: what to run, by scale, in the file's order.
         level_lines: the first line that names each level.
     """
 
@@ -282,7 +282,7 @@ class _Reader:
     def _bag(self, name: str, scale_name: str, scale: dict[str, Any]) -> BaseModel | None:
         """Return [workload] or [design] at a scale: the file's table with the scale's laid over it.
 
-        It is read from the document, so that its mistakes are told together with all others.
+        It is read from the document, so that its mistakes are reported together with all others.
         """
         own, over = _table(self._document.get(name)), _table(scale.get(name))
         at: KeyPath = ("scales", scale_name, name)

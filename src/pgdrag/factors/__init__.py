@@ -41,7 +41,7 @@ class Problem:
     """Why a level cannot be applied here.
 
     Attributes:
-        is_mistake: True: nobody could run this (a typo, a value out of every range); False: only
+        is_mistake: True: it cannot run anywhere (a typo, a value out of every range); False: only
             this server or machine lacks what it needs, and the level is *untestable here*.
         message: what is wrong, in the style of PostgreSQL's messages.
         hint: what to do, or "".
@@ -62,7 +62,7 @@ class Here:
         newest_settings: the same of the newest server that pgdrag knows (the embedded one), which
             tells a typo from a setting that the server at hand is too old for.
         scratch_root: the directory below which the clusters' data lie.
-        allowed: what may be changed though it is somebody's: the names given to `--allow-change`; and what
+        allowed: what of this machine may be changed: the names given to `--allow-change`; and what
             may be started: the keys of `Program`s.
         storage: the levels of the treatment's own storage, by name; none: the clusters lie on the disk
             that the scratch directory is on.
@@ -136,7 +136,7 @@ class Factor(ABC):
     def inlined(cls, name: str, value: str, directory: Path) -> str:
         """Return a level's value with the content of the file that it names, on one line; any other value unchanged.
 
-        The study keeps it: whoever resumes or reports a run needs the file no more.
+        The study keeps it: resuming or reporting a run does not need the file.
 
         Args:
             name: of the level.

@@ -1,7 +1,7 @@
 """Holds memory until its standard input ends: a program of its own, with nothing of pgdrag's in it.
 
-It takes memory until so many bytes are available to all others, says so, and waits. The kernel ends it
-before any other process when memory runs out, and at once when whoever started it dies.
+It takes memory until a given number of bytes is left to all others, reports that, and waits. The kernel ends it
+before any other process when memory runs out, and at once when its parent dies.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class AppliedTreatment:
     Attributes:
         applied: what is known of each level so far, read back from the running system.
         recordings: what the factors did within the window, once that has ended.
-        failures: why levels were not in force to the end, though nobody undid them; as clauses.
+        failures: why levels were not in force to the end, though they were not undone; as clauses.
     """
 
     def __init__(

@@ -53,8 +53,8 @@ class Batch:
 
     Attributes:
         writings: in the order in which they are written.
-        kept: further files that writing these changes, and that are put back with them.
-        is_linked: writing one changes others, so that they are put back all or none, what has a value
+        kept: further files that writing these changes, and that are restored with them.
+        is_linked: writing one changes others, so that all or none are restored, what has a value
             before what is 0; False: each by itself.
     """
 

@@ -2,7 +2,7 @@
 
 What a mount has whatever its file system (noatime) is changed by remount. What the file system itself
 has (data=writeback) a scratch device is mounted with afresh, because much of it cannot be changed
-afterwards; a disk is remounted, as far as the kernel will.
+afterwards; a disk is remounted, with the options that the kernel accepts.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ logging.getLogger("asyncio").setLevel(logging.ERROR)
 
 
 class ConnectionBroken(PgdragError):
-    """The other side has gone, or says what is no message."""
+    """The other side has gone, or sent something that is not a message."""
 
 
 class Connection:
@@ -60,7 +60,7 @@ class Connection:
         await self._send(written(message))
 
     def send_soon(self, message: FromHost | FromCoordinator) -> None:
-        """Send a message without waiting for a slow other side; whoever receives finds out that it is lost."""
+        """Send a message without waiting for a slow peer; the receiver notices if the connection is lost."""
         text = written(message)
         if len(text) <= _PIECE_BYTES:  # most are: a task for each would cost as much as the message
             with suppress(ConnectionBroken, OSError):

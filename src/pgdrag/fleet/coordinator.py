@@ -1,4 +1,4 @@
-"""How do the hosts of a fleet run the trials of one run, each of them once, whatever dies meanwhile?
+"""How do the hosts of a fleet run the trials of one run, each trial once, even if hosts die?
 
 The coordinator gives each host that is ready a lease on one trial: its number, and which attempt at it this is. Before
 a lease ends its result is in the journal; the journal takes one result of the newest attempt and refuses all others, so
@@ -170,7 +170,7 @@ class Coordinator:
 
     @property
     def clocks_ahead_s(self) -> dict[str, float]:
-        """How far the clocks of hosts are ahead of this machine's, in seconds, as far as a connection tells."""
+        """How far the clocks of hosts are ahead of this machine's, in seconds, within what a connection can tell."""
         return {x.name: x.offset_s for x in self._hosts.values() if x.facts is not None}
 
     def _is_over(self) -> bool:
@@ -431,7 +431,7 @@ class Coordinator:
 
 
 def differences(facts: Mapping[str, Facts], clocks_ahead_s: Mapping[str, float]) -> list[str]:
-    """Return a sentence for each thing in which hosts differ that should be alike, naming those that do."""
+    """Return a sentence for each property that should be the same on all hosts and is not, naming the hosts."""
     found = [
         f"The clock of {name} is {format_duration(abs(ahead_s))} {'ahead' if ahead_s > 0 else 'behind'}; trials "
         "do not depend on it, but their times in reports do."

@@ -1,4 +1,4 @@
-"""How does pgdrag come to a host that is reached by SSH?
+"""How is pgdrag installed on a host over SSH?
 
 Into a virtual environment of its own: many distributions let pip install nothing beside their own packages (PEP 668).
 """

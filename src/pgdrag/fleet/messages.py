@@ -35,7 +35,7 @@ class Hello:
     """A host is here, for the first time or again.
 
     Attributes:
-        instance: of the process: two of them with one certificate are told apart.
+        instance: of the process; it distinguishes two with the same certificate.
         unix_s: its clock.
         lease: the trial that it still runs, or whose result it has.
     """
@@ -78,7 +78,7 @@ class Renew:
 
 @dataclass(frozen=True)
 class Happened:
-    """What goes on in a host's trial, or before its first one."""
+    """An event of a host's trial, or from before its first one."""
 
     event: Annotated[PhaseStarted | Throughput, Field(union_mode="left_to_right")]
     kind: Literal["happened"] = "happened"
@@ -122,13 +122,13 @@ class Unable:
 
 @dataclass(frozen=True)
 class Order:
-    """What the run is of.
+    """What to run.
 
     Attributes:
         study: None: only say what the host is.
         server_wanted: as `--postgres` names it.
         allowed: what the person at the coordinator allows; the host's own command line has a say, too.
-        lease_s: a host that has not been answered for so long ends its trial.
+        lease_s: a host that gets no answer for this long ends its trial.
     """
 
     study: Study | None
@@ -154,7 +154,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Stop:
-    """End a trial, whose result nobody wants any more."""
+    """End a trial whose result is no longer wanted."""
 
     lease: Lease
     kind: Literal["stop"] = "stop"

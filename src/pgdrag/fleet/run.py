@@ -34,7 +34,7 @@ class Fleet:
     Attributes:
         directory: where tickets are written, for the time of a run.
         join_options: of the agents' command line, such as --allow-run.
-        tell: is told what a person must do.
+        tell: called with what a person must do.
         join_argv: the program of an agent on this machine; None: this pgdrag.
     """
 

@@ -33,7 +33,7 @@ class Identity:
     authority: str
 
     def context(self, *, is_coordinator: bool) -> ssl.SSLContext:
-        """Return how this side encrypts and whom it accepts: the other side of the same run, and nobody else."""
+        """Return a TLS context that only accepts the other side of the same run."""
         purpose = ssl.PROTOCOL_TLS_SERVER if is_coordinator else ssl.PROTOCOL_TLS_CLIENT
         context = ssl.SSLContext(purpose)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -50,7 +50,7 @@ class Identity:
 
 
 class Authority:
-    """Signs the certificates of one run; forget it, and nobody can sign another one."""
+    """Signs the certificates of one run; once it is gone, no other can be signed."""
 
     def __init__(self, key: EllipticCurvePrivateKey, certificate: Certificate) -> None:
         self._key, self._certificate = key, certificate

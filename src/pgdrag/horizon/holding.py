@@ -1,4 +1,4 @@
-"""How is a test system's horizon held for a while, and released whatever happens?
+"""How is a test system's horizon held for a while, and always released?
 
 A session ends with its process, by its own deadline on the server, or by `release`. A prepared
 transaction outlives all three, so it is written to the undo journal before it is prepared.
@@ -62,7 +62,7 @@ def holding(server: Server, kind: str, for_s: float, *, name: str) -> Iterator[H
     Args:
         server: where.
         kind: of holder; one that needs no cluster of pgdrag's own.
-        for_s: after so long, and `GRACE_S`, the server itself ends a session.
+        for_s: after this time and `GRACE_S`, the server itself ends a session.
         name: what pg_stat_activity shows of a session.
 
     Raises:

@@ -15,7 +15,7 @@ import psycopg
 
 
 class ObjectType(StrEnum):
-    """What a sample is of."""
+    """What a sample covers."""
 
     SESSION = "session"
     STANDBY = "standby"
@@ -186,7 +186,7 @@ def read_holders(query: Query, *, with_short: bool = True) -> list[HolderSample]
 
 
 def read_oldest(query: Query, *, since: int | None = None) -> tuple[int, int | None]:
-    """Return how many transactions have begun since the oldest that somebody may still want; 0: nobody does.
+    """Return how many transactions have begun since the oldest that any snapshot may still need; 0 if none does.
 
     Args:
         query: runs a statement and returns its rows.

@@ -7,7 +7,7 @@ Standard input is a pipe whose other end only that pgdrag has. Each word ends wi
 
     +KIND=PLACE     what is at stake from now on: see `guardian`
     -KIND=PLACE     what is not any more
-    =TEXT           a line for whoever cleans up, who finds it on standard input: no argument shows it
+    =TEXT           a line for the process that cleans up, on its standard input: no argument shows it
     end             pgdrag is about to end, and has cleared up itself
 
 The pipe's end without the last word is pgdrag's, however it came.

@@ -35,7 +35,7 @@ _PART = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^",]*?))\s*(?:,|$)')
 
 
 class AutoConf:
-    """The settings of such a file.
+    """The settings of a postgresql.auto.conf.
 
     Attributes:
         content: the file.
@@ -79,7 +79,7 @@ def text_of(values: Mapping[str, str]) -> bytes:
 def with_values(
     values: Mapping[str, str], changes: Mapping[str, str | None], order: Sequence[str]
 ) -> dict[str, str]:
-    """Return settings with changes made (None: not there), in this order as far as it names them."""
+    """Return settings with changes made (None: removed), in the given order; names that it lacks come last."""
     found = dict(values)
     for name, value in changes.items():
         known = same_name(found, name) or name
@@ -111,7 +111,7 @@ def same_text(name: str, one: str | None, other: str | None) -> bool:
     """Whether two texts give a setting the same value, where the server stores lists in a spelling of its own.
 
     Args:
-        one, other: as somebody wrote it, or as the server stored it; None: not set.
+        one, other: as a person wrote it, or as the server stored it; None: not set.
     """
     if one is None or other is None or name.lower() not in _LISTS:
         return one == other
@@ -151,7 +151,7 @@ def value_of(values: Mapping[str, str], name: str) -> str | None:
 
 
 def out_of_place(now: Sequence[str], wanted: Sequence[str]) -> Iterator[str]:
-    """Yield the names to be set again, in this order, so that they stand in the order wanted."""
+    """Yield the names to set again, in this order, so that they end up in the wanted order."""
     at = next((i for i, (x, y) in enumerate(zip(now, wanted, strict=True)) if x != y), len(now))
     yield from wanted[at:]
 

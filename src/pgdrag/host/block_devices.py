@@ -28,7 +28,7 @@ class Device:
         number: "253:0".
         path: as people name it: "/dev/vda1", "/dev/mapper/vg-data".
         kind: "LVM", "dm-crypt", "multipath", "device-mapper" or "RAID"; "" of a disk or a partition.
-        whole: the disk that it is a partition of; None: it is no partition.
+        whole: the disk that it is a partition of; None: it is not a partition.
         slaves: the devices that it is made of.
         has_queue: requests are queued at it, and not only passed on.
     """
@@ -108,7 +108,7 @@ def number_of(path: str) -> str | None:
 
 
 def disk_identity(path: str) -> tuple[str, ...]:
-    """Return what tells a disk from another that the kernel gives its name after a restart, as far as it knows.
+    """Return what distinguishes a disk from another one that gets its name after a restart, if the kernel knows it.
 
     Its WWN, its serial number or its file, and its size; nothing where the path is no block device's.
     """

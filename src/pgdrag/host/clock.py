@@ -1,6 +1,6 @@
-"""When did something happen, by a clock that nobody sets while pgdrag runs?
+"""When did something happen, by a clock that does not jump while pgdrag runs?
 
-A machine's own clock jumps: somebody sets it, a time daemon corrects it, a virtual machine was suspended. Moments
+A machine's own clock jumps: it is set by hand, a time daemon corrects it, a virtual machine was suspended. Moments
 that are to be compared are therefore the wall clock's when this process began, and what has passed since. The log
 of a server on this machine has the wall clock's: how far that is off is looked at again and again.
 """

@@ -1,4 +1,4 @@
-"""What belongs to a throw-away cluster, whatever it forked, and how is it ended as a whole?
+"""Which processes belong to a throw-away cluster, including all that it forked, and how are all of them ended?
 
 Three signs that a process cannot take off: its ancestors, the program that it runs in the cluster's directory (both in
 `servers.processes`), and its user, where that is pgdrag's own. One that it can: a variable of its environment, which

@@ -59,7 +59,7 @@ class Hierarchy:
     controllers: frozenset[str]
 
     def group_of(self, pid: int | Literal["self"], proc: Path = PROC) -> Path | None:
-        """Return the directory of a process's group; None: it is gone, or its group is not to be seen."""
+        """Return the directory of a process's group; None if the process is gone or the group cannot be seen."""
         for line in _lines(proc / str(pid) / "cgroup"):
             _, names, path = line.split(":", 2)
             is_own = not names if self.version == 2 else self.controllers & _controllers_1(names)
@@ -123,7 +123,7 @@ def new_name() -> str:
 
 
 def members(group: Path) -> list[int]:
-    """Return the processes in a group; none where it is gone."""
+    """Return the processes in a group; none if it is gone."""
     return [int(pid) for pid in _lines(group / "cgroup.procs")]
 
 

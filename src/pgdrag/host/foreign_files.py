@@ -41,7 +41,7 @@ def opened_foreign(path: Path, *, owner: int | None = None) -> Iterator[BinaryIO
 
 
 def read_foreign(path: Path, most_bytes: int, *, owner: int | None = None) -> bytes:
-    """Return the beginning of such a file, at most so many bytes.
+    """Return the beginning of such a file, up to a number of bytes.
 
     Raises:
         OSError: as of `opened_foreign`, or it cannot be read.
@@ -51,7 +51,7 @@ def read_foreign(path: Path, most_bytes: int, *, owner: int | None = None) -> by
 
 
 def read_named(path: Path, most_bytes: int) -> bytes:
-    """Return the beginning of a regular file that somebody named, at most so many bytes; a link is followed.
+    """Return the beginning of a regular file that a person named, up to a number of bytes; a link is followed.
 
     Raises:
         OSError: it cannot be read, or is something else, such as a device or a FIFO.
@@ -62,7 +62,7 @@ def read_named(path: Path, most_bytes: int) -> bytes:
 
 @contextmanager
 def opened_named(path: Path) -> Iterator[BinaryIO]:
-    """Open a regular file that somebody named; a link is followed.
+    """Open a regular file that a person named; a link is followed.
 
     Raises:
         OSError: as of `read_named`.

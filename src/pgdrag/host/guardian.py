@@ -1,4 +1,4 @@
-"""Who clears up after kill -9 where nobody starts pgdrag again?
+"""Who clears up after kill -9 if pgdrag is not started again?
 
 As soon as something is at stake that would outlive this process, a guardian is started: a small process
 in a session of its own, which waits at a pipe for the end of this one. If that comes without a word, it
@@ -47,7 +47,7 @@ def guard(kind: Kind, place: str | Path) -> None:
 
 
 def entrust(key: str, line: str) -> None:
-    """Have whoever clears up after this process given a line of text, which is on no disk and in no argument.
+    """Give a line of text to the process that clears up after this one; it is on no disk and in no argument.
 
     Args:
         key: a later line of the same key replaces an earlier one.
@@ -64,7 +64,7 @@ def guarded_session(leader_pid: int, user: ServerUser | None = None) -> Iterator
 
     Args:
         leader_pid: a child that was started in a session of its own, and is not waited for within the block.
-        user: who runs it; None: whoever runs this process.
+        user: the user that runs it; None: the user of this process.
     """
     with seeing_as(user):
         # Under hidepid a child of a process that has had other ids cannot be seen before it runs its program.

@@ -51,7 +51,7 @@ class KernelLock:
         self._fd = -1
 
     def holder_pid(self) -> int | None:
-        """Return the process that holds it; None: nobody does, or one in a container that is not seen here."""
+        """Return the process that holds it; None if there is none, or it is in a container that cannot be seen."""
         try:
             inode = os.fstat(self._fd).st_ino
             lines = _LOCKS.read_text(errors="replace").splitlines()

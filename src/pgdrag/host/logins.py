@@ -1,4 +1,4 @@
-"""How does whoever undoes a change of a server reach it, where a password must be on no disk?
+"""How does an undo connect to a server if its password must not be on disk?
 
 A change is noted with a connection string that has no password. What this process was given beside it stays in its
 memory and in its guardian's. Whoever comes later finds a password where libpq looks for it (~/.pgpass, PGPASSWORD), or
@@ -21,7 +21,7 @@ class Login:
 
     Attributes:
         conninfo: libpq's, with the password if there is one.
-        restart_command: restarts it, or starts it if it does not run; "": nobody has named one.
+        restart_command: restarts it, or starts it if it does not run; "" if none was given.
     """
 
     conninfo: str = field(repr=False)

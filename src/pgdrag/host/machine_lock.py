@@ -83,7 +83,7 @@ def measuring_alone(
 
     Args:
         wait_s: wait this long for others to end, in seconds; it may be infinite.
-        tell: is told whom is waited for, once of each.
+        tell: called with what is waited for, once for each.
 
     Raises:
         UsageError: another pgdrag holds it, and does so after waiting.

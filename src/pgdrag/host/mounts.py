@@ -179,7 +179,7 @@ def mount_holding(path: Path) -> Mount | None:
 
 
 def network_file_system(path: Path) -> str | None:
-    """Return the type of the network file system that `path` is on; None: it is local, or nobody knows."""
+    """Return the type of the network file system that `path` is on; None if it is local or unknown."""
     with suppress(OSError):
         found = mount_holding(path)
         if found is not None and found.file_system in _NETWORK:

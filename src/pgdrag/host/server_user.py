@@ -34,7 +34,7 @@ class ServerUser:
     """The unprivileged user that runs servers for root.
 
     Attributes:
-        is_own: nobody else has it, and it has no name.
+        is_own: no one else uses it, and it has no name.
     """
 
     name: str
@@ -66,7 +66,7 @@ def server_user() -> ServerUser | None:
     """The user that servers run as; None: the user who runs pgdrag.
 
     PostgreSQL refuses to run as root. For root: $PGDRAG_SERVER_USER, else one of pgdrag's own, the same for the
-    life of this process. Where a container has room for none, `nobody`.
+    life of this process. If a container has no number to spare, `nobody`.
 
     Raises:
         ServerError: the user does not exist, or is root itself.

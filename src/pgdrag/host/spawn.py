@@ -52,7 +52,7 @@ def spawn(
     No set-user-ID program gives it, or what it starts, more rights than it has.
 
     Args:
-        user: who runs it; None: whoever runs this process.
+        user: the user that runs it; None: the user of this process.
         output: where both its streams go, its errors unless `errors` names another place.
         environment: all of it; None: `clean_environment`.
         control_groups: directories of groups that it is in from its first instruction on, so that all
@@ -60,7 +60,7 @@ def spawn(
             `NOT_STARTED`, and says why where its output goes.
 
     Raises:
-        OSError: there is no room for a process, or a group is not there or not this user's.
+        OSError: no process can be created, or a group does not exist or is not this user's.
     """
     parent = os.getpid()
 

@@ -222,7 +222,7 @@ def _refuse_foreign(directory: Path) -> None:
     """Refuse to let root work where another user could put links in the place of files.
 
     Raises:
-        JournalError: the directory, or one on the way to it, is somebody else's.
+        JournalError: the directory, or one above it, belongs to another user.
     """
     if os.geteuid() == 0 and (who := who_may_swap(directory)):
         raise JournalError(

@@ -248,8 +248,8 @@ class JournalReading(JournalFile):
 
         Args:
             matching: only those with each of these words in their name, scale, server's version or study.
-            most: so many; -1: all of them.
-            skipped: so many of the newest are left out.
+            most: how many; -1: all of them.
+            skipped: how many of the newest to leave out.
         """
         words = [f"%{x.translate(_LIKE)}%" for x in matching.split()]
         searched = "run_id || ' ' || scale || ' ' || server_version || ' ' || study"
@@ -301,7 +301,7 @@ class JournalReading(JournalFile):
     def runs_of_same(self, design: str, host: Host, *, most: int) -> Iterator[RunRecord]:
         """Return the newest runs of a machine that compared a treatment with itself, newest first.
 
-        Only those that are done, by a design, and without recordings; at most so many.
+        Only those that are done, by a design, and without recordings; a limited number.
         """
         rows = self._rows(
             """

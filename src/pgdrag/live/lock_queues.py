@@ -93,7 +93,7 @@ class LockQueues:
         """Yield those that most sessions waited for.
 
         Args:
-            step_s: time that each sample stands for.
+            step_s: the time that each sample represents.
         """
         ranked = sorted(self._blocking.items(), key=lambda each: -each[1].blocked)
         per_seen_s = step_s * self._waiting / self._looked_at if self._looked_at else 0.0

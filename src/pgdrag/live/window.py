@@ -96,7 +96,7 @@ class LiveObserver:
         """Observe the server for a time.
 
         Args:
-            listen: is told the seconds elapsed, about once a second.
+            listen: called with the seconds elapsed, about once a second.
             can_end_early: Ctrl-C ends the window, and what was seen so far is returned.
 
         Raises:

@@ -98,7 +98,7 @@ class Throughput:
     """What the workload does now: in the last interval, and since the phase began.
 
     Attributes:
-        sample: all that is known of the last interval, from the start of the load; None where nobody told.
+        sample: all that is known of the last interval, from the start of the load; None if unknown.
     """
 
     elapsed_s: float
@@ -126,7 +126,7 @@ class Doing:
     """What this machine, or a host of a fleet, does now.
 
     Attributes:
-        since_s: when the phase began, on the clock of whoever listens.
+        since_s: when the phase began, on the listener's clock.
     """
 
     phase: PhaseStarted | None = None

@@ -65,7 +65,7 @@ class Blocker(Recording):
 
     Attributes:
         pid: 0 of prepared transactions.
-        who: its application and user, as far as they are known.
+        who: its application and user, where known.
         state: as pg_stat_activity has it: "idle in transaction".
         blocked_s: the sessions that waited for it, directly or behind others, times how long they were seen to.
         most_blocked: sessions at once.

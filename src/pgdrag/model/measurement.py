@@ -140,7 +140,7 @@ class Sum:
             committed after the window.
         committed: the server's transactions with such a value.
         untouched: those of them in which the statement with the value touched no row ("UPDATE 0").
-        unknown: those of which nobody knows whether they committed, as their connection broke before.
+        unknown: those whose connection broke before it was known whether they committed.
         unknown_low, unknown_high: what they add to the sum at least and at most.
     """
 

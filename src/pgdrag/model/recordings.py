@@ -90,7 +90,7 @@ class Event(Recording):
             "holder" …
         end_s: None where it happened at `start_s`, or its end is not known.
         text: what else is known of it, without a full stop: "84 % of it for WAL volume".
-        count: how many events of this kind it stands for, where there were too many to keep each.
+        count: how many events of this kind it represents, if there were too many to keep each.
     """
 
     key: ClassVar[str] = "events"

@@ -59,7 +59,7 @@ class Applied:
     Attributes:
         effective: the value read back, in the system's own spelling; None: it could not be set.
         note: why it is not what was asked for, or why it cannot be set; "" where all is well.
-        default: what the system has where nobody sets the factor, in the same spelling; None where
+        default: what the system has if the factor is not set, in the same spelling; None where
             that is unknown.
         how: by which means it was applied, and what else was read, where the level does not tell; a
             clause, not a warning.

@@ -171,7 +171,7 @@ class Study:
         is_checked: the dataset's consistency is checked after every trial.
         budget_s: what all trials together may take, in seconds; the run ends before one that would
             pass it. None: no limit.
-        allowed: what it may change though it is somebody's: names of sysctls, devices, mount points.
+        allowed: what of the machine it may change: names of sysctls, devices, mount points.
         instrument: what observes its trials.
         claims: what was published of its treatments beside the rates that its rungs carry.
         sources: where those come from that `source` did not publish, by name.

@@ -71,7 +71,7 @@ class Group:
     Attributes:
         queries: by the server's version from which on each holds; rows with a "key", and counters.
         rates: what becomes of the counters.
-        gauges: of the columns that are no counters: the sums over all rows.
+        gauges: of the columns that are not counters: the sums over all rows.
         is_small: it has a row or a few, however large the server is; if it takes long, it is the server that is busy.
         was_reset: between the last two readings a counter fell.
     """

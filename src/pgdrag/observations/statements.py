@@ -24,7 +24,7 @@ class StatementAccount:
     """pg_stat_statements as one session sees it.
 
     Attributes:
-        was_reset: between the last two readings somebody emptied it.
+        was_reset: it was reset between the last two readings.
     """
 
     def __init__(self, observer: Observer) -> None:

@@ -1,6 +1,6 @@
 """What does a file of observations keep, how is it added to, and how does it stay small?
 
-One sample is one transaction: whoever is killed loses at most the sample that was being written.
+One sample is one transaction: a kill loses at most the sample being written.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def read_stretch(path: Path, begin: str | None = None, end: str | None = None) -
 
     Raises:
         ObservationsError: the file cannot be read, or has no sample there.
-        UsageError: `begin` or `end` is no time, or the end is not after the begin.
+        UsageError: `begin` or `end` is not a time, or the end is not after the begin.
     """
     with ObservationReader(path) as reader:
         begin_s, end_s = _bounds(reader, begin, end)
@@ -120,7 +120,7 @@ def statement_parts(path: Path, database: str, least_s: float) -> list[dict[str,
     """Return what each statement of a database took in one part of the file after the other.
 
     Args:
-        least_s: how long each part is observed, at least; what is left in the end is no part.
+        least_s: how long each part is observed at least; a shorter rest is dropped.
 
     Raises:
         ObservationsError: the file cannot be read.

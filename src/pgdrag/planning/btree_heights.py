@@ -2,7 +2,7 @@
 
 An index's first page says it, and only a superuser may read that. But the planner adds 50 operators' cost to each index scan
 for every level that it descends, and one for each comparison on the way. With one unit for an operator and nothing for
-all else, the cost at which a scan starts has both: EXPLAIN shows it to whoever may read the table.
+all else, the cost at which a scan starts has both: EXPLAIN shows it to every role that may read the table.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def compare_plans(
 
     Args:
         name: of the twin's file.
-        say: told what is done, in a sentence.
+        say: called with what is being done, a sentence.
 
     Raises:
         TwinError: none of the twin's statements has a plan.

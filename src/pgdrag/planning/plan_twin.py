@@ -99,7 +99,7 @@ def running_plan_twin(twin: Twin, binaries: Binaries, scratch: Scratch) -> Itera
 
     Raises:
         ServerError: the server cannot be made or started.
-        StorageError: there is no room for it.
+        StorageError: the disk has no room for it.
     """
     with Cluster.create(scratch, binaries) as cluster:
         options = ["--no-data-checksums"] if binaries.major >= _NO_CHECKSUMS_SINCE else []

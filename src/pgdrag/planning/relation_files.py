@@ -2,7 +2,7 @@
 
 The planner asks the file system how many blocks a relation has, whatever pg_class says, and asks the first
 page of a B-tree how high it is. A block of zeros is a valid empty page, and a file system stores no blocks of
-zeros that nobody wrote: a table of a terabyte takes a few kilobytes. The server is stopped meanwhile, and
+sparse: a table of a terabyte takes a few kilobytes. The server is stopped meanwhile, and
 has no data checksums.
 """
 

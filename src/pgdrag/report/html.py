@@ -28,7 +28,7 @@ class PageHead:
     """What stands at the top of a page, and at its foot.
 
     Attributes:
-        eyebrow: what it is of, in small type.
+        eyebrow: the line above the title, in small type.
         question: below the title, or "".
         footer: where it is from, as a sentence.
         version: of the pgdrag that made what it shows.

@@ -86,7 +86,7 @@ def pages_text(strips: Sequence[PageStrip]) -> str:
 def _means(strip: PageStrip, columns: int) -> dict[str, list[float]]:
     """Return the line pointers of each state, and the bytes free, on a page of each column.
 
-    Neighbouring pages are drawn together until there are no more columns than so many.
+    Neighbouring pages are drawn together until the number of columns is within the limit.
     """
     pages = len(strip.free_bytes)
     count = min(columns, pages)

@@ -40,7 +40,7 @@ class Row:
         words: the estimate in words, on the right.
         before_words: what stands before them, in smaller type.
         found: an infinite center is a lower bound in `low`, a center of 0 an upper bound in `high`;
-            None: there is no estimate.
+            None: no estimate.
         start: where the row's own part of the bar begins; what lies before it is drawn lighter.
         published: the published ratio.
         is_whole: the sum of the other rows, drawn as a diamond.

@@ -146,7 +146,7 @@ def moves_sentence(
 ) -> str:
     """Say what moved: first what was claimed, then what else moved most.
 
-    A number per transaction that nobody claimed and that rose by no more than throughput fell is not named: work
+    A number per transaction that was not claimed and rose by no more than throughput fell is not named: work
     done by the clock alone does that. Nor is what the whole machine did, unless it was claimed.
 
     Args:

@@ -40,7 +40,7 @@ def spark(values: Sequence[float | None], *, highest: float | None = None) -> st
     """Return values in at most 40 characters, the mean of neighbours in each; a blank where there is none.
 
     Args:
-        highest: what the highest of the eight levels stands for; by default the highest of the characters.
+        highest: the value of the highest of the eight levels; by default the highest of the characters.
     """
     size = -(-len(values) // _WIDTH) or 1
     parts = [_known(values[at : at + size]) for at in range(0, len(values), size)]

@@ -1,6 +1,6 @@
 """How does only a browser on this machine reach pgdrag? Connections, the token, and requests.
 
-The server listens on 127.0.0.1 alone. Each address has a part that nobody can guess, and each request needs a cookie
+The server listens on 127.0.0.1 alone. Each address has an unguessable part, and each request needs a cookie
 that a browser gets for the token, which is in the fragment of the printed address: a browser sends neither to anybody
 else, also not to another port of this machine. What other sites' pages make a browser ask for is refused.
 """

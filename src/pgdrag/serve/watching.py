@@ -62,7 +62,7 @@ class Watched:
     """What a run does now, and what was seen of the trial under way.
 
     Attributes:
-        trials: as far as its design knows.
+        trials: how many, by its design.
         so_far: what the design knew when the last trial had ended, in a few words.
         hosts: by name; "" is this machine.
     """

@@ -186,7 +186,7 @@ class Cluster(Postmaster):
         """Write the whole configuration: the observation channel, what is `needed`, then `settings`.
 
         Earlier configurations are gone, including what ALTER SYSTEM set, so that a treatment is all
-        there is. It takes effect with the next start, or with `reload` as far as that can.
+        there is. It takes effect with the next start, or with `reload` if the setting allows that.
 
         Returns:
             A note for each setting that the channel overrules.

@@ -3,7 +3,7 @@
 The rules are those of guc-file.l. Which settings exist, `pgdrag.servers.settings` knows; what people write
 instead of what the server reads, `pgdrag.experiment.pasted`.
 
-Text goes in and comes out as `str`; whoever reads or writes the file uses UTF-8 with
+Text goes in and comes out as `str`; the caller reads and writes the file as UTF-8 with
 `errors="surrogateescape"` and `newline=""`, so that no byte is lost.
 """
 

@@ -3,7 +3,7 @@
 On XFS and Btrfs a copy shares its blocks with the original until one of them is written (a reflink), in
 milliseconds. Elsewhere the kernel copies, without a way through this process.
 
-A copy is all in the page cache: counted to whoever copied, not to the server's control group, and as large
+A copy is all in the page cache: charged to the process that copied, not to the server's control group, and as large
 as the machine's memory lets it be. A treatment that limits memory, or changes how the kernel reads, would be
 measured without its effect, unless those pages are dropped.
 """

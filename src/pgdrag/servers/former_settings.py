@@ -1,6 +1,6 @@
 """What became of settings of other versions: renamed, replaced, or removed?
 
-One table, for whoever reads an old file on a new server, or a new one on an old server. The versions are
+One table, for old files on new servers and new files on old servers. The versions are
 those of the release notes.
 """
 
@@ -23,7 +23,7 @@ class Former:
         version: the first that lacks it.
         successor: the setting that took its place, or "".
         bytes_each: what one of the former unit is of the successor's; 0: a value is carried over as it is.
-        is_exact: the successor with that value does the same, so that one can stand for the other.
+        is_exact: the successor with that value does the same, so that one can replace the other.
         advice: sentences on what to do about it, or "".
     """
 

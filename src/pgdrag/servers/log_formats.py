@@ -1,7 +1,7 @@
 """What does one message of the server's log say? A parser for each of the two formats that pgdrag's servers write.
 
 A format cuts bytes into records, one a message, and reads a record. Cutting is cheap, since a log
-may have gigabytes; reading is for the few records that somebody wants, which `finder` finds before.
+may have gigabytes; parsing is for the few wanted records, which `finder` finds first.
 """
 
 from __future__ import annotations

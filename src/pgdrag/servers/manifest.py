@@ -95,7 +95,7 @@ class Manifest:
     def damage(self, tree: Path, note: Path, found: Mapping[str, FileMark] | None = None) -> str:
         """Return what has changed in a tree since it was stored: a clause; "": nothing.
 
-        Once a day all files are read, else only those that somebody has written to.
+        Once a day all files are read, else only those that were written to.
 
         Args:
             note: a file whose time says when all were read last.

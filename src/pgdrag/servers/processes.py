@@ -73,7 +73,7 @@ class Postmaster:
 
     Attributes:
         program: the `postgres` that its processes run.
-        user: who runs it; None: whoever runs this process.
+        user: the user that runs it; None: the user of this process.
     """
 
     _all: ClassVar[WeakSet[Postmaster]] = WeakSet()
@@ -108,7 +108,7 @@ class Postmaster:
     def life(self) -> tuple[int | None, int | None, str]:
         """A value that changes only when the server crashes and restarts by itself.
 
-        Its first process and its checkpointer, as far as they live and are in sight, and its shared memory, which
+        Its postmaster and its checkpointer, if they are alive and visible, and its shared memory, which
         its lock file names.
         """
         checkpointer = next(
@@ -215,7 +215,7 @@ def server_processes(
     """Every living process of the cluster at `data_directory` run by `program`, postmaster first.
 
     Args:
-        user: who runs it; None: whoever runs this process.
+        user: the user that runs it; None: the user of this process.
 
     Raises:
         ServerError: /proc does not show even this process.

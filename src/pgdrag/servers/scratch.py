@@ -2,7 +2,7 @@
 
 ::
 
-    <root>/                 0711: the server's user passes through, nobody lists it
+    <root>/                 0711: the server's user passes through, no one else lists it
         lock                held for a moment while an owned directory is made or judged
         clusters/NAME/      an owned directory: its `lock` is held while its process lives
         snapshots/KEY/      finished datasets; half-made-NAME/ are owned directories
@@ -82,7 +82,7 @@ def default_root(uid: int) -> Path:
 
     Programs like systemd-tmpfiles do that below /var/tmp, and a dataset's files are read seldom. It is the
     former place all the same for a user whose cache cannot be written, or is on a network file system,
-    which nobody wants to measure.
+    which is not to be measured.
     """
     if uid == 0:
         return _ROOTS_CACHE / "pgdrag"
@@ -186,7 +186,7 @@ class Scratch:
         """Use `root`, else $PGDRAG_SCRATCH, else `default_root`; it is made when missing.
 
         Raises:
-            StorageError: it cannot be made, belongs to somebody else, or the server's user cannot
+            StorageError: it cannot be created, belongs to another user, or the server's user cannot
                 pass through to it.
         """
         asked = os.environ.get(SCRATCH_VARIABLE)

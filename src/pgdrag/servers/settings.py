@@ -264,7 +264,7 @@ class SettingsCatalog:
         """Return the catalogue that `to_json` wrote.
 
         Raises:
-            ValueError: the text is not such a catalogue; whoever keeps the cache makes it anew.
+            ValueError: the text is not such a catalogue; the cache is then rebuilt.
         """
         return adapter_of(SettingsCatalog).validate_json(text)
 

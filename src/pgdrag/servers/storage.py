@@ -110,7 +110,7 @@ class ScratchDevice(Storage):
         Raises:
             StorageError: the disk is full, or no loop device is free.
             ScratchDeviceError: the file system cannot be made or mounted as it was asked for.
-            UsageError: a real device is in use, is not empty, or nobody allowed it.
+            UsageError: a real device is in use, is not empty, or was not allowed.
         """
         if spec.device is not None:
             refuse_taken_device(spec.device, allowed=allowed, overwrite=spec.overwrite)
@@ -135,11 +135,11 @@ class ScratchDevice(Storage):
     def mount_with(self, options: Sequence[str]) -> None:
         """Mount it afresh, with these options of its file system's own.
 
-        Options that the kernel refuses are left out; whoever asks for them sees that in what is in
+        Options that the kernel refuses are left out; the caller sees that in what is in
         force. Nobody may use it meanwhile.
 
         Raises:
-            ScratchDeviceError: somebody uses it, or it cannot be mounted any more.
+            ScratchDeviceError: it is in use, or it cannot be mounted any more.
         """
         self._unmount()
         asked = tuple(options)

@@ -67,7 +67,7 @@ def sweep(scratch: Scratch) -> list[str]:
 def sweep_devices(scratch: Scratch) -> list[str]:
     """Remove what is left of scratch devices whose owner has died, once the undo journal is done with them.
 
-    What was changed of such a device is put back while it is still there.
+    Changes to such a device are undone while it is still there.
     """
     abandoned = scratch.abandoned_directories(scratch.storage, DEVICE_PREFIX)
     return [_swept(owned, _remove_device) for owned in abandoned]

@@ -38,7 +38,7 @@ def decoded(text: str) -> Places:
     """Return how many latencies are in each place of a histogram (V2, compressed, base64).
 
     Raises:
-        ValueError: it is no histogram of the driver's.
+        ValueError: it is not a histogram of the driver's.
     """
     try:
         raw = base64.b64decode(text, validate=True)

@@ -102,7 +102,7 @@ class Fit:
     def rate(self, name: str, *, confidence: float = 0.95) -> Interval | None:
         """Estimate a treatment's committed transactions/s in the run's own blocks.
 
-        What further blocks would differ by is no part of it: two or three blocks cannot tell that.
+        It does not include the variation of further blocks, which two or three blocks cannot tell.
 
         Returns:
             The geometric mean over its trials; None where it has none that counts, or nothing was repeated.

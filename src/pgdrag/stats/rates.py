@@ -99,7 +99,7 @@ def rate_interval(trial: TrialRate, *, confidence: float = 0.95) -> Interval:
         Under 30 commits, and where the window was extended up to its 30th, the exact interval, which
         covers at least what it promises. Else the interval of batch means, never narrower than the
         exact one; where the load changed, of batches within its steps. Nothing committed: a censored rate, `center` 0 and the exact one-sided bound in
-        `high`. A trend within the window is no part of it: see `trend`.
+        `high`. It does not include a trend within the window: see `trend`.
 
     Source: Garwood 1936 (exact Poisson); the method of batch means (Schmeiser 1982); the mean of a
     stratified sample (Cochran 1977, chapter 5).

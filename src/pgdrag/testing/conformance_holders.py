@@ -6,7 +6,7 @@ Subclass it in a test module; it asks for two fixtures::
         @pytest.fixture(params=list(all_holders().values()), ids=list(all_holders()))
         def holder_class(self, request): ...             # type[Holder]
         @pytest.fixture
-        def cluster(self): ...                           # a running Cluster on which nobody else works
+        def cluster(self): ...                           # a running Cluster that no one else uses
 
 The cluster's autovacuum must be off, and what holders need (`Holder.settings`) be set. Nothing here needs
 pytest to be installed.

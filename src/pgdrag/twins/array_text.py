@@ -13,7 +13,7 @@ def array_elements(text: str) -> list[str | None]:
     """Return the elements of an array of one dimension, such as `{a,"b c",NULL}`; None is NULL.
 
     Raises:
-        ValueError: it has several dimensions, or is no array.
+        ValueError: it has several dimensions, or is not an array.
     """
     begin = text.find("{") if text.startswith("[") else 0  # "[0:1]={a,b}"
     if not text.endswith("}") or text[begin : begin + 1] != "{":

@@ -90,7 +90,7 @@ class Constant:
         begin, end: where.
         value: without its quotes.
         cast: the type that it is cast to, "" where to none: "text", "shop.status".
-        column: the column that it is compared with, as far as names tell.
+        column: the column that it is compared with, if names tell.
         operator: before it: "=", "->>", "+"; "" where there is none.
         function, argument: whose argument it is, the first being 0; "" of none.
         is_executed: a statement that PL/pgSQL runs: EXECUTE '…', EXECUTE format('…').

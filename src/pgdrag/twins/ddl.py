@@ -1,7 +1,7 @@
 """Which statements make a twin's schema? Before rows are there, and after.
 
 Where an object needs another one of its own kind (a function of a function, a view of a view) the order is not
-worked out: whoever runs them tries those that failed again after the others, until none more succeeds. Function
+worked out: the caller retries those that failed after the others, until no more succeed. Function
 bodies are not checked then: `check_function_bodies = off`.
 """
 

@@ -170,7 +170,7 @@ class Twin:
             or after this.
         not_seen: what this role could not see, in sentences.
         kept: constants of the original that are in it.
-        horizon: who held it in the window; None where nobody could see.
+        horizon: who held it in the window; None if that could not be seen.
         transactions: what the server's log showed of them; None where none was read.
     """
 

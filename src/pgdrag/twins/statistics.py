@@ -17,7 +17,7 @@ class Relation:
 
     Attributes:
         table: of an index its table, else "".
-        pages, tuples, all_visible_pages, all_frozen_pages: as pg_class has them; tuples is -1 where nobody counted.
+        pages, tuples, all_visible_pages, all_frozen_pages: as pg_class has them; tuples is -1 if they were never counted.
         bytes: of the main fork, when the window ended; None where it could not be read.
         bytes_before: the same, when the window began.
         toast_bytes: of its TOAST table with its index; None where there is none.
@@ -56,7 +56,7 @@ class ColumnStatistics:
         number: its attnum.
         is_inherited: of the table with its children.
         type: as format_type has it; "" where it is unknown.
-        value_class: columns of one class have the same token for the same value; None: no value is told.
+        value_class: columns of one class have the same token for the same value; None: values are not kept.
         is_kept: their values are their own tokens: booleans.
         has_hidden_values: there are values in the original that have no token, since their type is not known.
         n_distinct: as pg_stats has it: negative, it is a share of the rows.

@@ -1,7 +1,7 @@
 """What takes the place of a class's values? Tokens in the same order and as wide, that tell none of the values.
 
 A class is of columns whose values are compared with each other. All its values are known before a token is made: each
-gets its token from its place among the others. What is drawn by lot is not kept, so that nobody can turn tokens back.
+gets its token from its place among the others. The random draws are not kept, so that tokens cannot be reversed.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Workload:
     Attributes:
         window_s: its length.
         evictions: how often the view forgot statements in it, for want of room.
-        was_reset: somebody emptied the view meanwhile: calls before that are lost.
+        was_reset: the view was reset meanwhile: calls before that are lost.
         other_calls, other_exec_s: of statements that are not listed: too many, or hidden from this role.
         other_databases_calls: of statements in other databases, which share the server.
     """

@@ -35,8 +35,8 @@ class Loading:
     Attributes:
         parallelism: how many connections may load at the same time.
         timeout_s: how long each step may take.
-        listen: is told the driver's progress.
-        warn: is told, in a clause, what trials with the dataset have to warn of.
+        listen: called with the driver's progress.
+        warn: called with a clause that trials with the dataset have to warn of.
     """
 
     driver: Driver

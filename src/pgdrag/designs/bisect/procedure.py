@@ -90,7 +90,7 @@ class Procedure:
     Attributes:
         request: the trials to run next; None: it is over.
         inert: changes that read the same at both ends; left out after the first results.
-        found: the set that the search has come to.
+        found: the set that the search has found.
         reverted: what was tried with the set reverted, in order: the changes that remained in the target.
         also: sets that do the same as the one found, each found where what was reverted before it was not enough.
         outcome: what is bisected where the target has no throughput; None: its throughput is.

@@ -90,7 +90,7 @@ class InteractionFinding:
         changes: of each, "from → to".
         alone: how many times slower each makes it by itself, in the order of `factors`.
         both: how many times slower both make it together.
-        product: what `alone` come to, multiplied.
+        product: the product of `alone`.
         interaction: `both` divided by `product`: 1 where neither acts on the other.
         is_significant: it differs from 1, by an interval that allows for the number of interactions.
         detectable: the smallest interaction, as a ratio over 1 that these trials can detect.
@@ -122,7 +122,7 @@ class GridFinding(DesignFinding):
         interactions: of each two factors, and each two of their levels beyond the first.
         method: how the intervals were made, in words.
         rates: committed transactions/s of each combination that has a number, with the noise of all trials.
-        to_baseline: each of them against the baseline; none where that is no combination.
+        to_baseline: each of them against the baseline; none if that is not a combination.
     """
 
     completes_answer: ClassVar[bool] = True

@@ -147,7 +147,7 @@ class SearchFinding(DesignFinding):
     """What a search found so far.
 
     Attributes:
-        goal: to maximize is to be fast, to minimize to be slow.
+        goal: "maximize" looks for the fastest, "minimize" for the slowest configuration.
         objective: in words; of several, all of them.
         better, worse: what a configuration is that gains 1.2 times, or loses as much: "1.2× faster".
         proof_unit: what each trial of the proof is: "fresh cluster"; on a server that exists "full-length trial".

@@ -63,7 +63,7 @@ def propose(
 ) -> Point:
     """Return a point that may be better than the incumbent: the best of a draw from the posterior.
 
-    Of the dimensions nobody expects to matter, only those that gain most in the draw are changed: many at once
+    Of the dimensions not expected to matter, only those that gain most in the draw are changed: many at once
     would tell nothing of any.
 
     Args:

@@ -19,7 +19,7 @@ class Reduction:
     Attributes:
         whole: all changes.
         kept: the fewest known to keep its gain.
-        lost: so many were not enough.
+        lost: numbers of changes that were not enough.
     """
 
     whole: Point

@@ -78,7 +78,7 @@ class Kernels:
     """How similar the values of each dimension are, relative to the baseline's value.
 
     Args:
-        is_far_costly: what is searched for is lost far from the baseline; of slowness nobody knows that.
+        is_far_costly: performance is lost far from the baseline; of slowness this is not known.
 
     Attributes:
         of: by dimension, the covariance of its values with a greatest variance of 1.

@@ -153,7 +153,7 @@ def read_text(path: Path) -> str:
     """Return a text file's content: UTF-8, or UTF-16 as PowerShell writes it; lines end in newlines.
 
     Raises:
-        UsageError: it cannot be read, or is no regular file.
+        UsageError: it cannot be read, or is not a regular file.
         ConfError: it is too large, or not text.
     """
     try:

@@ -86,7 +86,7 @@ def parameters(mapping: Entry | None) -> Iterator[Given | Skipped]:
     """Yield the settings of a mapping from name to value; None has none.
 
     Raises:
-        ConfError: a key is no name of a setting, or a value is a mapping or a list.
+        ConfError: a key is not the name of a setting, or a value is a mapping or a list.
     """
     if mapping is None or mapping.is_null:
         return

@@ -1,7 +1,7 @@
 """A postgresql.conf with the files that it includes, a postgresql.auto.conf, or ALTER SYSTEM commands.
 
 Includes are followed as the server follows them (guc-file.l, ParseConfigFile), but never out of the
-directory of the file that somebody named: symbolic links count as what they lead to.
+directory of the named file: symbolic links are resolved.
 """
 
 from __future__ import annotations

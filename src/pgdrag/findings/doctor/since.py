@@ -27,7 +27,7 @@ class Since:
     Attributes:
         slowdown: throughput then divided by now; None: one of the two has no transaction counts.
         rises: waits that rose significantly, the largest rise first.
-        too_short: why there is no verdict, or "".
+        too_short: why a verdict is not possible, or "".
         statements: that take longer or read more per call.
         not_compared: why no statement was compared, or "".
     """

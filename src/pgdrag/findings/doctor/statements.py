@@ -20,7 +20,7 @@ _TEMP_BYTES_PER_S = 250e6  # written and read again
 def _scanned_most(sights: Sights) -> tuple[TableUse, float] | None:
     """Return the table of which sequential scans read most rows, if it is not a small one, and how many.
 
-    Without those that COPY sends, since these are wanted. Of which table it copies a query, nobody tells.
+    Without those that COPY sends, since these are wanted. The table of a COPY (query) is unknown.
     """
     copied = {
         x.table: _COPY_MARGIN * x.time_s * x.rows_per_s

@@ -50,7 +50,7 @@ def doctor_lines(window: LiveWindow, found: Diagnoses, *, in_full: int = IN_FULL
     """Yield lines for people: the server, what costs time, the worst first, and what was not seen.
 
     Args:
-        in_full: so many with their evidence and a next step; of the others only the headlines.
+        in_full: how many to print with evidence and a next step; of the others only the headlines.
     """
     yield f"{window.server}, PostgreSQL {window.version}: {_load_words(window)}"
     yield from window.notes

@@ -35,9 +35,9 @@ class HoldPlace:
         conninfo: libpq's, of the database.
         longest_s: the server itself ends a session that holds for longer, should this process be
             stopped; None: it does not, whatever its own settings say.
-        cluster: the throw-away cluster that it is; None: somebody's server.
-        application_name: by which a session that holds is known to whoever looks at the server.
-        before_prepare: is told the identifier of a prepared transaction before there is one, for it
+        cluster: the throw-away cluster; None: an existing server.
+        application_name: of the sessions that hold, as shown in pg_stat_activity.
+        before_prepare: called with the identifier of a prepared transaction before it is prepared, for it
             outlives its session.
     """
 
@@ -61,7 +61,7 @@ class Held:
         self.is_released = False
 
     def lost(self) -> str:
-        """Return why it no longer holds although nobody has released it; "": as far as can be seen from here, it holds."""
+        """Return why it no longer holds although it was not released; "" if it appears to hold."""
         return ""  # without a session there is nothing that could be seen to break
 
     def release(self) -> None:

@@ -1,4 +1,4 @@
-"""A prepared transaction that nobody commits: it has no session, and outlives a restart of the server."""
+"""A prepared transaction that is never committed: it has no session, and survives a restart of the server."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def wait_until_seen(
 
 
 class HeldSession(Held):
-    """A hold that lasts as long as a session's transaction; who ends the session ends that, and nobody need answer."""
+    """A hold that lasts as long as a session's transaction; ending the session ends it, without an answer."""
 
     def __init__(self, connection: psycopg.Connection, who: str) -> None:
         super().__init__(who, connection.close)

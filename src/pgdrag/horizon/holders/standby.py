@@ -147,7 +147,7 @@ class SlotHolder(StandbyHolder):
         return self._slot
 
     def close(self) -> None:
-        """Remove the standby and the slot, as far as they are there; a server that is down takes its slot along."""
+        """Remove the standby and the slot, if they exist; if the server is down, its slot is gone with it."""
         super().close()
         slot, self._slot = self._slot, None
         if slot is not None and (self._primary is None or self._primary.is_running()):

@@ -114,7 +114,7 @@ class UndoJournal:
 
         Raises:
             PermissionError: the journal is another user's.
-            StorageError: it cannot be read, as it is no file.
+            StorageError: it cannot be read, because it is not a file.
         """
         place = undo_directory(directory)
         try:
@@ -151,7 +151,7 @@ class UndoJournal:
     def hold_kernel(self) -> None:
         """Keep all other pgdrags, in any container, from changing this kernel, until this is closed.
 
-        Only root can change it: another user who holds that lock is no reason to wait.
+        Only root can change it: a lock held by another user does not count.
 
         Raises:
             UsageError: another one does.

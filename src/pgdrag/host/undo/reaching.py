@@ -138,11 +138,11 @@ def undoing(
 
     Args:
         system_identifier: of the server, as its cluster's control file has it.
-        conninfo: how it was reached, without a password, for whoever knows no more.
-        is_starting: it is there soon, so that nobody's answer is waited for.
+        conninfo: how it was reached, without a password, if no login is known.
+        is_starting: it will be up soon, so wait while nothing answers.
 
     Raises:
-        Unreachable: nobody answers, or nobody lets pgdrag in.
+        Unreachable: no answer, or the connection is rejected.
         AnotherServer: it is not that server any more.
         psycopg.Error: whatever goes wrong within the block.
     """
