@@ -51,7 +51,6 @@ def render_history_html(found: History) -> str:
         title=found.experiment,
         question="When did it get slower or faster, and what was changed then?",
         footer=f"Made by pgdrag {pgdrag.__version__} from {counted(len(found.runs), 'run')}.",
-        version=pgdrag.__version__,
     )
     return render_page(head, [PagePart("history", "History", [*history_blocks(found)])])
 

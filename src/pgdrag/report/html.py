@@ -8,6 +8,7 @@ from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING
 
+import pgdrag
 from pgdrag.findings.values import Findings
 from pgdrag.report.document import Block, Figure
 from pgdrag.report.json import embedded_json
@@ -39,7 +40,7 @@ class PageHead:
     title: str
     question: str
     footer: str
-    version: str
+    version: str = pgdrag.__version__
     data: str = ""
 
 
@@ -70,13 +71,14 @@ def render_html(findings: Findings) -> str:
 
 
 def render_page(head: PageHead, parts: Sequence[PagePart]) -> str:
-    """Return parts as a self-contained HTML document.
+    """Return the parts that have any blocks as a self-contained HTML document.
 
     A Content-Security-Policy forbids all but its own style and, only where there are time series, the
     scripts that draw them, named by their hashes; without scripts lines of text stand in their place.
     Time series are as fine as `MOST_BYTES` leave room for. If the coarsest take more, those with least to see
     are left out.
     """
+    parts = [part for part in parts if part.blocks]
     figures = series_of(block for part in parts for block in part.blocks)
     # Of those that changed alike the later go first: all are compared with what came before.
     names = [x.recording.name for x in sorted(figures, key=lambda one: -one.change)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pgdrag
@@ -20,7 +19,7 @@ from pgdrag.report.document import (
     table_of,
 )
 from pgdrag.report.html import PageHead, PagePart, render_page
-from pgdrag.report.json import plain
+from pgdrag.report.json import json_of
 from pgdrag.report.plan_text import plan_text
 from pgdrag.units import format_duration
 
@@ -50,7 +49,6 @@ def render_plans_html(found: TwinPlans) -> str:
         title=f"{found.after} against {found.before}",
         question="Which statements are planned in another way, and which changes are guilty?",
         footer=f"Made from {found.twin} by pgdrag {pgdrag.__version__}.",
-        version=pgdrag.__version__,
     )
     parts = [
         PagePart(
@@ -60,15 +58,13 @@ def render_plans_html(found: TwinPlans) -> str:
         PagePart("plans", "Plans", [*_plans(found)]),
         PagePart("limits", "What this does not tell", [Paragraph(_MEANING), *_missing(found)]),
     ]
-    return render_page(head, [part for part in parts if part.blocks])
+    return render_page(head, parts)
 
 
 def render_plans_json(found: TwinPlans) -> str:
     """Return all of it for programs."""
-    document = {"pgdrag_plans": FORMAT, "flipped_share": found.flips.flipped_share}
-    fields = plain(found)
-    assert isinstance(fields, dict), "it is a dataclass"
-    return json.dumps({**document, **fields}, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    more = {"pgdrag_plans": FORMAT, "flipped_share": found.flips.flipped_share}
+    return json_of({**more, **vars(found)})
 
 
 def _verdict(found: TwinPlans) -> str:

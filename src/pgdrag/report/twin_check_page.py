@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -20,7 +19,7 @@ from pgdrag.report.document import (
     table_of,
 )
 from pgdrag.report.html import PageHead, PagePart, render_page
-from pgdrag.report.json import plain
+from pgdrag.report.json import json_of
 from pgdrag.twins.fidelity import (
     MIX_WITHIN,
     WITHIN,
@@ -81,7 +80,6 @@ def render_check_html(found: TwinCheck) -> str:
         title=f"{found.twin} at scale {found.scale:g} on PostgreSQL {found.server_version}",
         question="How far is this twin like its original?",
         footer=f"Its load was watched for {format_duration(found.for_s)}. Made by pgdrag {pgdrag.__version__}.",
-        version=pgdrag.__version__,
     )
     statements: list[Block] = [_statements(fidelity.statements)] if fidelity.statements else []
     parts = [
@@ -90,24 +88,21 @@ def render_check_html(found: TwinCheck) -> str:
         PagePart("data", "Data", [*_rest(fidelity)]),
         PagePart("limits", "What a twin cannot tell", [Paragraph(_LIMITS), *_notes(found)]),
     ]
-    return render_page(head, [part for part in parts if part.blocks])
+    return render_page(head, parts)
 
 
 def render_check_json(found: TwinCheck) -> str:
     """Return all of it for programs."""
     fidelity = found.fidelity
-    fields = plain(found)
-    assert isinstance(fields, dict), "it is a dataclass"
-    document = {
-        "pgdrag_twin_check": FORMAT,
-        "verdict": fidelity.verdict.value,
-        "sentence": fidelity.sentence,
-        "faithful_share": fidelity.faithful_share,
-        "off": {x.number: list(x.off) for x in fidelity.off},
-        "warnings": list(fidelity.warnings),
-        **fields,
-    }
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    more = ("verdict", "sentence", "faithful_share", "warnings")
+    return json_of(
+        {
+            "pgdrag_twin_check": FORMAT,
+            **{name: getattr(fidelity, name) for name in more},
+            "off": {x.number: x.off for x in fidelity.off},
+            **vars(found),
+        }
+    )
 
 
 def _verdict(found: TwinCheck) -> Iterator[Block]:

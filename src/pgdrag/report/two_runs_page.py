@@ -91,7 +91,6 @@ def render_two_runs_html(before: RunRecord, after: RunRecord) -> str:
         title=f"{found.after} against {found.before}",
         question="Is it faster or slower than it was?",
         footer=f"Made from both runs by pgdrag {pgdrag.__version__}.",
-        version=pgdrag.__version__,
     )
     parts = [PagePart("two-runs", "Two runs", [*two_runs_blocks(found)])]
     if series := [*_series(*sides)]:

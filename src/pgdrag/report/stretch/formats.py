@@ -77,7 +77,6 @@ def render_stretch_html(stretch: Stretch) -> str:
         title=f"{capital(stretch.server.name)}",
         question=span_words(stretch),
         footer=f"Made from {stretch.file} by pgdrag {pgdrag.__version__}.",
-        version=pgdrag.__version__,
     )
     return render_page(head, stretch_parts(stretch))
 
