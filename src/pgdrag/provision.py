@@ -354,9 +354,7 @@ def problems_of(levels: Sequence[Level], here: Here) -> list[Problem]:
     storage = [level for level in levels if is_of(Phase.STORAGE, level.kind)]
     settings = {name.lower(): x for name, x in levels_of(Phase.SETTINGS, levels).items()}
     here = replace(
-        here,
-        storage={level.name: level.value for level in storage},
-        settings_asked=settings,
+        here, storage={level.name: level.value for level in storage}, settings_asked=settings
     )
     problems: list[Problem] = []
     # By phase: a storage that cannot be had leaves the others without it.

@@ -9,16 +9,7 @@ from typing import Protocol
 from pgdrag.duration import PREPARE
 from pgdrag.factors import Problem
 from pgdrag.host.clock import CLOCK
-from pgdrag.model import (
-    Applied,
-    Level,
-    Outcome,
-    Result,
-    Study,
-    Treatment,
-    Trial,
-    WorkloadSpec,
-)
+from pgdrag.model import Applied, Level, Outcome, Result, Study, Treatment, Trial, WorkloadSpec
 from pgdrag.model.design import make_design
 from pgdrag.model.events import Listener
 

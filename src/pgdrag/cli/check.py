@@ -112,10 +112,7 @@ def _print(checked: Checked) -> None:
             "Problems",
             [f"line {_place(x, checked)}: {x.message}. {x.hint}".strip() for x in checked.problems],
         ),
-        (
-            "Not applied",
-            [f"line {_place(x, checked)}: {x.name}: {x.why}" for x in checked.skipped],
-        ),
+        ("Not applied", [f"line {_place(x, checked)}: {x.name}: {x.why}" for x in checked.skipped]),
         (
             "Not started, so not known to work",
             [program_words(x).replace("\n", "\n  ") for x in checked.programs],

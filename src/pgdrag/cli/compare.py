@@ -42,8 +42,7 @@ def compare(
     with_defaults_of: Annotated[
         str | None,
         typer.Option(
-            metavar="VERSION",
-            help="Use this version's defaults in both arms wherever they differ",
+            metavar="VERSION", help="Use this version's defaults in both arms wherever they differ"
         ),
     ] = None,
     max_pairs: Annotated[

@@ -117,11 +117,7 @@ def diff(
     return EXIT_DONE
 
 
-_TABLES = {
-    "setting": "set",
-    "default that changed": "default",
-    "default of the build": "build",
-}
+_TABLES = {"setting": "set", "default that changed": "default", "default of the build": "build"}
 _EMPTY = "''"
 
 

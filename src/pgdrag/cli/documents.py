@@ -85,9 +85,7 @@ def documents() -> dict[str, Document]:
     study = ("run", "resume", *_QUESTIONS)
     return {
         "report": Document(
-            "What a run found",
-            (*study, "show", "report", "bench", "tpcc run"),
-            report_schema,
+            "What a run found", (*study, "show", "report", "bench", "tpcc run"), report_schema
         ),
         "plan": of(Plan, "What a run would do, with --dry-run", *study),
         "window-plan": of(WindowPlan, "What a load would do, with --dry-run", "bench"),

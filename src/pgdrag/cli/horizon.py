@@ -12,13 +12,7 @@ import typer
 from pgdrag.cli.options import Consent, Dsn, Json, command_group, duration_of
 from pgdrag.cli.plain_output import print_document, print_json
 from pgdrag.english import counted
-from pgdrag.errors import (
-    EXIT_DONE,
-    EXIT_FAILED_CHECK,
-    EXIT_INTERRUPTED,
-    ServerError,
-    UsageError,
-)
+from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INTERRUPTED, ServerError, UsageError
 from pgdrag.units import format_bytes, format_duration
 
 if TYPE_CHECKING:
@@ -44,10 +38,7 @@ capture_app = command_group(
 
 
 @app.command("show")
-def show(
-    dsn: Dsn = None,
-    json: Json = False,
-) -> int:
+def show(dsn: Dsn = None, json: Json = False) -> int:
     """Show who holds back the horizon.
 
     Shows for how long, what it costs, and which statement would end it. Nothing is ended or changed.
@@ -76,8 +67,7 @@ def hold(
     kind: Annotated[
         str,
         typer.Option(
-            metavar="HOLDER",
-            help="Kind of holder: transaction, snapshot, ... (see pgdrag list)",
+            metavar="HOLDER", help="Kind of holder: transaction, snapshot, ... (see pgdrag list)"
         ),
     ] = "transaction",
     yes: Consent = False,
@@ -94,12 +84,7 @@ def hold(
     Exit status: 0 held to the end, 1 someone else ended it early, 2 misuse or error, 130 interrupted.
     """
     from pgdrag.cli.place import restore_leftovers, say, stderr
-    from pgdrag.cli.server_argument import (
-        live_line,
-        named_server,
-        require_consent,
-        time_words,
-    )
+    from pgdrag.cli.server_argument import live_line, named_server, require_consent, time_words
     from pgdrag.horizon.holders import all_holders
     from pgdrag.horizon.holding import HoldProgress, application_name, holding, watch
 
@@ -235,8 +220,7 @@ def capture(
         typer.Option("--output", "-o", metavar="FILE", help="Write to FILE (default: stdout)"),
     ] = None,
     applications: Annotated[
-        bool,
-        typer.Option("--applications", help="Also count holds by application_name"),
+        bool, typer.Option("--applications", help="Also count holds by application_name")
     ] = False,
     json: Json = False,
 ) -> int:

@@ -67,8 +67,7 @@ def list_(
         bool, typer.Option("--observations", help="List what collectors can observe, with units")
     ] = False,
     mechanisms: Annotated[
-        bool,
-        typer.Option("--mechanisms", help="List mechanisms of slowdown and their signs"),
+        bool, typer.Option("--mechanisms", help="List mechanisms of slowdown and their signs")
     ] = False,
     json: Json = False,
 ) -> None:

@@ -148,12 +148,7 @@ def resume(
     from pgdrag.cli.on_fleet import open_fleet
     from pgdrag.cli.place import open_journal, refuse_unwritable, stderr
     from pgdrag.cli.plan import print_plan
-    from pgdrag.cli.running import (
-        open_runner,
-        planned,
-        report_run,
-        resume_and_report,
-    )
+    from pgdrag.cli.running import open_runner, planned, report_run, resume_and_report
     from pgdrag.duration import took_s
     from pgdrag.existing.permission import refuse_meaningless_names
     from pgdrag.experiment.consent import run_needs

@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING
 import pgdrag
 from pgdrag.cli.findings import findings_of, print_findings, write_report
 from pgdrag.cli.on_fleet import with_consent
-from pgdrag.cli.place import (
-    measuring,
-    open_journal,
-    open_scratch,
-    report_path,
-    say,
-    stderr,
-    stdout,
-)
+from pgdrag.cli.place import measuring, open_journal, open_scratch, report_path, say, stderr, stdout
 from pgdrag.cli.progress import showing_progress
 from pgdrag.duration import Experience, took_s
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INCONCLUSIVE, StorageError

@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from pgdrag.cli.bench_options import LoadOptions
-from pgdrag.cli.options import (
-    LARGEST_SEED,
-    Consent,
-    Dsn,
-    Json,
-    Wait,
-    command_group,
-    with_options,
-)
+from pgdrag.cli.options import LARGEST_SEED, Consent, Dsn, Json, Wait, command_group, with_options
 from pgdrag.cli.plain_output import print_json
 from pgdrag.english import counted
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
@@ -170,10 +162,7 @@ def _lack_of_room(server: Server, workload: Tpcc) -> str:
 
 
 @app.command()
-def check(
-    dsn: Dsn = None,
-    json: Json = False,
-) -> int:
+def check(dsn: Dsn = None, json: Json = False) -> int:
     """Check TPC-C's consistency conditions; nothing is written."""
     from pgdrag.cli.place import plain_table, stdout
     from pgdrag.cli.server_argument import named_server
@@ -239,8 +228,7 @@ def run(
         ),
     ] = 0.0,
     check_after: Annotated[
-        bool,
-        typer.Option("--check", help="Check the consistency conditions after the run"),
+        bool, typer.Option("--check", help="Check the consistency conditions after the run")
     ] = False,
     yes: Consent = False,
 ) -> int:

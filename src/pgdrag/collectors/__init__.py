@@ -17,15 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, LiteralString
 
 from pgdrag import registry
-from pgdrag.collectors._metric import (
-    Amounts,
-    Metric,
-    Unseen,
-    Window,
-    attempt,
-    detailed,
-    known,
-)
+from pgdrag.collectors._metric import Amounts, Metric, Unseen, Window, attempt, detailed, known
 from pgdrag.collectors._turns import BLOCK_S, Turns
 from pgdrag.driver.abort_connection import abort_after
 from pgdrag.driver.process import WATCH_NAME

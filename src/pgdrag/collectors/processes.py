@@ -210,11 +210,7 @@ class ShareSampler:
     """
 
     def __init__(
-        self,
-        postmaster: int,
-        seeing: Callable[[], AbstractContextManager[None]],
-        *,
-        without: int,
+        self, postmaster: int, seeing: Callable[[], AbstractContextManager[None]], *, without: int
     ) -> None:
         """Begin to look, four times a second.  Raises Unseen where that is impossible."""
         self._postmaster = postmaster

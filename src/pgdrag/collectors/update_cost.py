@@ -188,10 +188,7 @@ def _session(observer: Observer) -> _Session:
         if word == "update" or (word == "with" and _UPDATE.search(one.text)):
             examples.append(one)
     return open_session(
-        observer,
-        "pgdrag updates",
-        lambda mine: _Session(mine, examples),
-        role=probe_role(observer),
+        observer, "pgdrag updates", lambda mine: _Session(mine, examples), role=probe_role(observer)
     )
 
 

@@ -31,10 +31,7 @@ class NoiseOfSides(Generic[N]):
 
     @classmethod
     def of(
-        cls,
-        sets: Mapping[Changes, T],
-        most: float,
-        noise_of: Callable[[Iterable[T]], N | None],
+        cls, sets: Mapping[Changes, T], most: float, noise_of: Callable[[Iterable[T]], N | None]
     ) -> NoiseOfSides[N] | None:
         """Estimate it; None where nothing was repeated.
 

@@ -14,13 +14,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from pgdrag.driver.abort_connection import abort_after
-from pgdrag.driver.connect_errors import (
-    NO_KEY,
-    NO_PASSWORD,
-    Asked,
-    connect_error,
-    place_of,
-)
+from pgdrag.driver.connect_errors import NO_KEY, NO_PASSWORD, Asked, connect_error, place_of
 from pgdrag.driver.security import NOT_IN_THE_CLEAR, parameters, refuse_encrypted_key
 from pgdrag.driver.server_certificate import why_untrusted
 from pgdrag.errors import ServerLost

@@ -72,9 +72,7 @@ def rivals(server: Server) -> list[Rival]:
 
 
 def wait_until_free(
-    server: Server,
-    wait_s: float = 0.0,
-    tell: Callable[[str], object] = lambda _: None,
+    server: Server, wait_s: float = 0.0, tell: Callable[[str], object] = lambda _: None
 ) -> Server:
     """Return a server once no other pgdrag changes or loads it: what one has there is not the server's own.
 

@@ -93,11 +93,7 @@ def look_at(server: Server) -> Standing:
     Raises:
         ServerLost: it does not answer, or refuses.
     """
-    with (
-        refusals_told(server),
-        server.connect() as connection,
-        answering(connection, server.name),
-    ):
+    with refusals_told(server), server.connect() as connection, answering(connection, server.name):
         return _looked_at(server, connection)
 
 

@@ -54,10 +54,7 @@ def sum_beyond_memory(
     if len(sizes) < len(SUMMED):
         return ""
     vacuum = "autovacuum_work_mem" if sizes["autovacuum_work_mem"] > 0 else "maintenance_work_mem"
-    counted = (
-        ("max_connections", "work_mem"),
-        ("autovacuum_max_workers", vacuum),
-    )
+    counted = (("max_connections", "work_mem"), ("autovacuum_max_workers", vacuum))
     total = sizes["shared_buffers"] + sum(sizes[x] * sizes[of] for x, of in counted)
     alone = ("shared_buffers", "work_mem", vacuum)
     most = allowance.memory_bytes

@@ -29,12 +29,7 @@ class AppliedTreatment:
     """
 
     def __init__(
-        self,
-        trial: Trial,
-        cluster: Cluster,
-        here: Here,
-        problems: Sequence[Problem],
-        log: TrialLog,
+        self, trial: Trial, cluster: Cluster, here: Here, problems: Sequence[Problem], log: TrialLog
     ) -> None:
         refused = {problem.level: problem for problem in problems}
         self.applied = [Applied(x.level, None, x.message) for x in refused.values()]

@@ -8,13 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pgdrag.factors import Example, Here, Problem
-from pgdrag.factors.kernel_files import (
-    Batch,
-    KernelFiles,
-    Writing,
-    untouchable,
-    unwritable_value,
-)
+from pgdrag.factors.kernel_files import Batch, KernelFiles, Writing, untouchable, unwritable_value
 from pgdrag.host.undo.written_value import shown_value
 from pgdrag.model import Level
 

@@ -84,10 +84,7 @@ def _under_way(run: RunRecord) -> str:
 
 
 def _ladder_answer(
-    study: Study,
-    steps: Sequence[TreatmentFinding],
-    comparison: Comparison,
-    last: TreatmentFinding,
+    study: Study, steps: Sequence[TreatmentFinding], comparison: Comparison, last: TreatmentFinding
 ) -> str:
     if len(steps) == 1:
         subject = f"with {last.rung.name}"

@@ -62,9 +62,7 @@ def answer_step(
 
 
 def _answer(
-    published: float | None,
-    comparison: Comparison | None,
-    why_untestable: str,
+    published: float | None, comparison: Comparison | None, why_untestable: str
 ) -> ClaimFinding | None:
     """Answer a published ratio; the rules, in this order.
 

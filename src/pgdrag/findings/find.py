@@ -44,9 +44,7 @@ def find(run: RunRecord) -> Findings:
     if found is None or found.completes_answer:
         answers.insert(0, answer_sentence(run.study, rungs))
     warnings = run_warnings(
-        run,
-        rungs,
-        wanted=None if more is None else (done + more.fewest, done + more.greatest),
+        run, rungs, wanted=None if more is None else (done + more.fewest, done + more.greatest)
     )
     of_run: dict[type, object] = {}
     for analysis in run_analyses().values():

@@ -55,9 +55,7 @@ class Movement:
 
 
 def movements(
-    before: Sequence[Observation],
-    after: Sequence[Observation],
-    expects: Mapping[str, str],
+    before: Sequence[Observation], after: Sequence[Observation], expects: Mapping[str, str]
 ) -> tuple[Movement, ...]:
     """Return how each observation moved that both sides have a value of.
 

@@ -20,14 +20,7 @@ from psycopg import sql
 
 from pgdrag.driver.abort_connection import abort_connection
 from pgdrag.errors import PgdragError, ServerError
-from pgdrag.horizon.holders import (
-    CLEANUP_NAME,
-    WATCHER_NAME,
-    Held,
-    Holder,
-    HoldPlace,
-    all_holders,
-)
+from pgdrag.horizon.holders import CLEANUP_NAME, WATCHER_NAME, Held, Holder, HoldPlace, all_holders
 from pgdrag.horizon.holders.session import open_session
 from pgdrag.horizon.sampling import read_oldest
 from pgdrag.horizon.schedule import SHORTEST_S, Hold
@@ -58,10 +51,7 @@ SELECT n.nspname, c.relname
    AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
  ORDER BY 1, 2
 """
-_COMMANDS = {
-    "vacuum": sql.SQL("VACUUM {}"),
-    "reindex": sql.SQL("REINDEX TABLE CONCURRENTLY {}"),
-}
+_COMMANDS = {"vacuum": sql.SQL("VACUUM {}"), "reindex": sql.SQL("REINDEX TABLE CONCURRENTLY {}")}
 
 
 @dataclass

@@ -48,13 +48,7 @@ Draw = Callable[[random.Random], tuple[str, float]]
 
 
 def schedule(
-    draw: Draw,
-    pattern: Pattern,
-    *,
-    begin_s: float,
-    end_s: float,
-    holders: int,
-    seed: int,
+    draw: Draw, pattern: Pattern, *, begin_s: float, end_s: float, holders: int, seed: int
 ) -> tuple[Hold, ...]:
     """Return the first hold of each lane, and those that begin before `end_s`, in the order of their begins.
 

@@ -14,12 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from pgdrag.findings.holds.distribution import (
-    FEWEST_GAPS,
-    KindOfHolds,
-    Steps,
-    steps_of,
-)
+from pgdrag.findings.holds.distribution import FEWEST_GAPS, KindOfHolds, Steps, steps_of
 from pgdrag.findings.holds.levels import HolderKind
 from pgdrag.horizon.sampling import HolderSample, ObjectType
 from pgdrag.stats.hold_lengths import (

@@ -12,13 +12,7 @@ from pathlib import Path
 
 from pgdrag.errors import ServerError
 from pgdrag.host.process_alive import wait_until
-from pgdrag.host.process_sight import (
-    all_pids,
-    environment_of,
-    pids_of,
-    seeing_as,
-    uid_of,
-)
+from pgdrag.host.process_sight import all_pids, environment_of, pids_of, seeing_as, uid_of
 from pgdrag.host.server_user import ServerUser
 from pgdrag.host.spawn import end_all
 

@@ -188,8 +188,7 @@ class Journal(JournalReading):
         # An attempt that a power failure makes the journal forget has ended with it: nobody answers for it any more.
         with self._transaction(is_flushed=False) as db:
             (attempt,) = db.execute(
-                "SELECT count(*) + 1 FROM attempt WHERE run_id = ? AND number = ?",
-                (run_id, number),
+                "SELECT count(*) + 1 FROM attempt WHERE run_id = ? AND number = ?", (run_id, number)
             ).fetchone()
             db.execute(
                 "INSERT INTO attempt (run_id, number, attempt, started_unix_s, host) VALUES (?, ?, ?, ?, ?)",

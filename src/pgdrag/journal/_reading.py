@@ -347,6 +347,5 @@ class JournalReading(JournalFile):
 
     def _missing(self, run_id: str) -> JournalError:
         return JournalError(
-            f'run "{run_id}" does not exist in {self.path}',
-            hint='Run "pgdrag runs" to see them.',
+            f'run "{run_id}" does not exist in {self.path}', hint='Run "pgdrag runs" to see them.'
         )

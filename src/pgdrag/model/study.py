@@ -233,10 +233,7 @@ class Study:
         """Return how long the load of these trials takes, in seconds: at least, and if each uses its whole budget."""
         brief = self.load.shortened()
         most, brief_most = forecast.longest
-        times = (
-            (brief, forecast.brief_least, brief_most),
-            (self.load, forecast.least, most),
-        )
+        times = ((brief, forecast.brief_least, brief_most), (self.load, forecast.least, most))
         least_s = sum(count * (x.warm_up_s + x.measure_s) for x, count, _ in times)
         most_s = sum(count * (x.warm_up_s + x.budget_s) for x, _, count in times)
         return least_s, most_s

@@ -101,11 +101,7 @@ class _Server:
 
 
 def compare_plans(
-    twin: Twin,
-    name: str,
-    question: PlanQuestion,
-    scratch: Scratch,
-    say: Callable[[str], None],
+    twin: Twin, name: str, question: PlanQuestion, scratch: Scratch, say: Callable[[str], None]
 ) -> TwinPlans:
     """Return the statements that are planned in another way, each with what is guilty.
 

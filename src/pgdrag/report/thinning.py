@@ -13,15 +13,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from pgdrag.english import listed
-from pgdrag.report.document import (
-    Block,
-    Details,
-    Paragraph,
-    Recording,
-    TimeSeries,
-    Tone,
-    Trace,
-)
+from pgdrag.report.document import Block, Details, Paragraph, Recording, TimeSeries, Tone, Trace
 from pgdrag.report.series_script import series_of
 
 
@@ -107,9 +99,7 @@ def thinned(trace: Trace, points: int) -> Trace:
         return trace
     kept = list(_stretches(trace, points // 2))
     return replace(
-        trace,
-        times_s=tuple(t_s for t_s, _ in kept),
-        values=tuple(value for _, value in kept),
+        trace, times_s=tuple(t_s for t_s, _ in kept), values=tuple(value for _, value in kept)
     )
 
 

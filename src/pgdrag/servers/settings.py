@@ -140,10 +140,7 @@ class SettingsCatalog:
 
     @classmethod
     def from_rows(
-        cls,
-        server_version_num: int,
-        rows: Iterable[Sequence[Any]],
-        libraries: Iterable[str] = (),
+        cls, server_version_num: int, rows: Iterable[Sequence[Any]], libraries: Iterable[str] = ()
     ) -> SettingsCatalog:
         """Make the catalogue from the rows of `CATALOG_SQL` and of `LIBRARIES_SQL`."""
         settings = [

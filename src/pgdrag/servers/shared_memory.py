@@ -131,10 +131,7 @@ def _dynamic_segments(control_handle: int, owner: int) -> list[Path]:
     items = content[_CONTROL_ITEMS_OFFSET:][: used * _CONTROL_ITEM.size]
     whole = items[: len(items) // _CONTROL_ITEM.size * _CONTROL_ITEM.size]
     named = _CONTROL_ITEM.iter_unpack(whole)
-    return [
-        *(_posix_path(handle) for handle, references, *_ in named if references),
-        control,
-    ]
+    return [*(_posix_path(handle) for handle, references, *_ in named if references), control]
 
 
 def _posix_path(handle: int) -> Path:

@@ -29,13 +29,7 @@ from pgdrag.host.undo import Change, NotedChange, UndoJournal
 from pgdrag.host.undo.created import LoopDevice, MadeFile, Mounted
 from pgdrag.servers.processes import pids_within, send_signal
 from pgdrag.servers.real_device import refuse_taken_device
-from pgdrag.servers.scratch import (
-    DEVICE_PREFIX,
-    OwnedDirectory,
-    Scratch,
-    full_disk,
-    storage_errors,
-)
+from pgdrag.servers.scratch import DEVICE_PREFIX, OwnedDirectory, Scratch, full_disk, storage_errors
 from pgdrag.servers.storage_spec import StorageSpec
 from pgdrag.units import format_bytes
 

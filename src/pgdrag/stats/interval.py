@@ -6,12 +6,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pgdrag.stats.distributions import (
-    noncentrality,
-    normal_beyond,
-    student_beyond,
-    t_multiplier,
-)
+from pgdrag.stats.distributions import noncentrality, normal_beyond, student_beyond, t_multiplier
 
 LOG_MAX = 700.0  # exp() of more is not a float
 EQUIVALENCE = 0.02  # slowdowns between 1/1.02 and 1.02 are as good as none

@@ -31,10 +31,7 @@ _Some = TypeVar("_Some", bound=Noise)
 
 
 def pooled_noise(
-    groups: Iterable[Sequence[float]],
-    *,
-    within: Sequence[float] = (),
-    prior: Noise | None = None,
+    groups: Iterable[Sequence[float]], *, within: Sequence[float] = (), prior: Noise | None = None
 ) -> Noise | None:
     """Estimate the noise between trials of one treatment, pooled over all that were repeated.
 

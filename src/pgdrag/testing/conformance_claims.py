@@ -70,8 +70,7 @@ def _run(claim: StatedClaim) -> RunRecord:
     workload = WorkloadSpec("tpcc")
     load = LoadProfile(connections=1, warm_up_s=0, measure_s=10, budget_s=10)
     study = Study(
-        *("example", "", "", "demo", "ladder", rungs, Source(), workload, load, 1),
-        claims=(claim,),
+        *("example", "", "", "demo", "ladder", rungs, Source(), workload, load, 1), claims=(claim,)
     )
     host = Host("none", 1, 1, "none", "none")
     return RunRecord("example", study, host, "18.6", "0", 1, 0.0, None, "running", ())

@@ -23,16 +23,7 @@ from pgdrag.findings.find import find
 from pgdrag.findings.holds.distribution import Capture, HoldDistribution, KindOfHolds, as_level
 from pgdrag.findings.holds.levels import FACTOR, REPLAY, WINDOW, HolderKind
 from pgdrag.findings.values import Findings
-from pgdrag.model import (
-    Instrument,
-    Level,
-    Outcome,
-    Result,
-    Rung,
-    Study,
-    Treatment,
-    Trial,
-)
+from pgdrag.model import Instrument, Level, Outcome, Result, Rung, Study, Treatment, Trial
 from pgdrag.model.events import Listener
 from pgdrag.model.load import Step
 from pgdrag.model.recordings import HOLD_EVENT, Event, Recording, Recordings, together
@@ -125,10 +116,7 @@ def every_state(recordings: tuple[Recording, ...] = ()) -> tuple[Findings, ...]:
 def _states(recordings: tuple[Recording, ...]) -> Iterator[Findings]:
     yield findings_of(STUDY, Truth(slowdowns={"a": 2.0, "c": 5.0}, noise=0.05))
     yield findings_of(STEPPED, Truth(slowdowns={"a": 2.0, "c": 5.0}, noise=0.05))
-    yield findings_of(
-        STUDY.with_design("compare"),
-        Truth(slowdowns={"a": 2.0}),
-    )
+    yield findings_of(STUDY.with_design("compare"), Truth(slowdowns={"a": 2.0}))
     yield from went_well(recordings)
     for name in all_designs():  # cut off, or not begun
         study = STUDY.with_design(name)

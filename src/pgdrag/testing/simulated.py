@@ -106,11 +106,7 @@ class SimulatedTrialRunner:
     """
 
     def __init__(
-        self,
-        truth: Truth,
-        *,
-        seed: int = 0,
-        faults: Mapping[int, BaseException] | None = None,
+        self, truth: Truth, *, seed: int = 0, faults: Mapping[int, BaseException] | None = None
     ) -> None:
         self.truth = truth
         self.seed = seed

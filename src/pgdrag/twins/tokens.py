@@ -70,10 +70,7 @@ def number_tokens(
 
 
 def _number_tokens(
-    values: Iterable[str],
-    rng: random.Random,
-    largest: Decimal | None,
-    avoid: Collection[Decimal],
+    values: Iterable[str], rng: random.Random, largest: Decimal | None, avoid: Collection[Decimal]
 ) -> dict[str, str]:
     numbers = {value: finite(value) for value in values}
     found = {

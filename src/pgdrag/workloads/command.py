@@ -433,9 +433,7 @@ def _measurement(
         samples=(),
         # How many threads it has is not known: as many as connections would want, and fit.
         driver=DriverCost(
-            ended.user_cpu_s,
-            ended.system_cpu_s,
-            threads=min(load.connections, os.cpu_count() or 1),
+            ended.user_cpu_s, ended.system_cpu_s, threads=min(load.connections, os.cpu_count() or 1)
         ),
         warm_up_s=load.warm_up_s,
     )

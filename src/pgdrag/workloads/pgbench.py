@@ -21,12 +21,7 @@ from pydantic import (
 from pgdrag.errors import UsageError
 from pgdrag.model.program import Program
 from pgdrag.workloads import DatasetSize, Workload
-from pgdrag.workloads.scripts import (
-    Script,
-    any_script,
-    builtin_script,
-    with_own_names,
-)
+from pgdrag.workloads.scripts import Script, any_script, builtin_script, with_own_names
 from pgdrag.workloads.tables import run_setup
 
 if TYPE_CHECKING:

@@ -12,13 +12,7 @@ from typing import LiteralString
 
 from pgdrag.capture.log.columns import ParameterColumns
 from pgdrag.capture.log.files import LogFile, LogMoments
-from pgdrag.capture.log.formats import (
-    Entry,
-    LogFormat,
-    StderrLog,
-    prefix_mistake,
-    recognised,
-)
+from pgdrag.capture.log.formats import Entry, LogFormat, StderrLog, prefix_mistake, recognised
 from pgdrag.capture.log.sessions import Sessions
 from pgdrag.capture.log.shapes import SameColumn, Shapes
 from pgdrag.capture.log.texts import KnownStatement, SeenStatement, StatementTexts
@@ -27,12 +21,7 @@ from pgdrag.capture.statements import OWN
 from pgdrag.collectors import Observer
 from pgdrag.english import counted, listed
 from pgdrag.errors import LogError
-from pgdrag.twins.transactions import (
-    LoggedSessions,
-    LoggedStatement,
-    LoggedTransactions,
-    Parameter,
-)
+from pgdrag.twins.transactions import LoggedSessions, LoggedStatement, LoggedTransactions, Parameter
 from pgdrag.units import significant
 
 _LONGEST_MESSAGE = 1 << 26

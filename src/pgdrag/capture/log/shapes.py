@@ -15,14 +15,7 @@ from typing import Literal
 from pgdrag.capture.log.sessions import Executed, Session, Transaction
 from pgdrag.capture.log.texts import SeenStatement
 from pgdrag.capture.log.values import SpreadCount, ValueAccount, amount_of, rounded
-from pgdrag.twins.transactions import (
-    ALWAYS,
-    Ending,
-    Loop,
-    ParameterLink,
-    Step,
-    TransactionShape,
-)
+from pgdrag.twins.transactions import ALWAYS, Ending, Loop, ParameterLink, Step, TransactionShape
 from pgdrag.units import significant
 
 MOST_SHAPES = 200

@@ -21,13 +21,7 @@ from enum import StrEnum
 from pgdrag.designs._moves import Move
 from pgdrag.designs._subsets import Changes, Request, Steps, few_that_keep
 from pgdrag.designs.ablate.history import REFERENCE, History
-from pgdrag.designs.ablate.labels import (
-    Call,
-    Label,
-    call_all,
-    effect,
-    judged,
-)
+from pgdrag.designs.ablate.labels import Call, Label, call_all, effect, judged
 from pgdrag.designs.ablate.parameters import AblateParameters
 from pgdrag.model import Outcome
 from pgdrag.stats.distributions import t_multiplier

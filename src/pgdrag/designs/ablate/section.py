@@ -77,13 +77,7 @@ class AblateSection(Section):
             names = [one.name for one in found.changes if one.label is label]
             labels.append(f"{label.value}: {listed_some(names, _LISTED_MAX)}")
         heading = Heading("Labels", "alone and with the others")
-        return (
-            *_picture(found),
-            heading,
-            Items(tuple(labels)),
-            *_pairs(found),
-            *_moves(found),
-        )
+        return (*_picture(found), heading, Items(tuple(labels)), *_pairs(found), *_moves(found))
 
 
 # --- the answer ----------------------------------------------------------------------------------

@@ -127,9 +127,7 @@ def drawn_orders(players: int, seed: int, draws: int) -> tuple[Order, ...]:
 
 
 def shares(
-    players: int,
-    draws: Sequence[Order],
-    values: Mapping[Coalition, Value],
+    players: int, draws: Sequence[Order], values: Mapping[Coalition, Value]
 ) -> Shares | None:
     """Estimate the share of each player, with 95 % intervals.
 

@@ -38,12 +38,7 @@ from pgdrag.findings.values import Gate, Verdict
 from pgdrag.findings.wording import so_far_words
 from pgdrag.model import Block, Forecast, Outcome, Result, Rung, RunRecord, Treatment
 from pgdrag.stats.distributions import correlation_p_value, f_beyond
-from pgdrag.stats.paired import (
-    ORDER_PAIRS,
-    PairedLogs,
-    detectable,
-    p_value,
-)
+from pgdrag.stats.paired import ORDER_PAIRS, PairedLogs, detectable, p_value
 from pgdrag.stats.rates import have_few_commits
 from pgdrag.stats.ratios import slowdown
 from pgdrag.stats.sequential import FIRST_INTERIM, interim_confidence

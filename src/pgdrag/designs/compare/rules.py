@@ -57,8 +57,7 @@ class NoiseFloor:
     """
 
     log_sd: Annotated[
-        float,
-        Field(ge=0, description="Standard deviation of the log ratio from pair to pair"),
+        float, Field(ge=0, description="Standard deviation of the log ratio from pair to pair")
     ]
     pairs: Annotated[int, Field(ge=2, description="Pairs that it was estimated from")]
     when: Annotated[str, Field(description="When they were run")] = ""

@@ -17,17 +17,7 @@ from pgdrag.designs.search.space import Point, Space
 from pgdrag.designs.search.trials import Observed, Request
 from pgdrag.english import counted
 from pgdrag.errors import UsageError
-from pgdrag.model import (
-    Block,
-    Forecast,
-    Level,
-    Outcome,
-    Result,
-    Rung,
-    RunRecord,
-    Treatment,
-    Trial,
-)
+from pgdrag.model import Block, Forecast, Level, Outcome, Result, Rung, RunRecord, Treatment, Trial
 from pgdrag.stats.interval import bounded_exp
 from pgdrag.units import format_ratio
 

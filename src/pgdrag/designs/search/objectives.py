@@ -68,9 +68,6 @@ OBJECTIVES: Mapping[str, Objective] = {
         "99th percentile of the latency of the commonest transaction", _latency_p99
     ),
     "server-cpu": Objective(
-        "server's processor time per transaction",
-        _server_cpu,
-        "cheaper",
-        "dearer",
+        "server's processor time per transaction", _server_cpu, "cheaper", "dearer"
     ),
 }

@@ -7,15 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from pgdrag.errors import ConfError
-from pgdrag.experiment.formats import (
-    Configuration,
-    Format,
-    Given,
-    Place,
-    Said,
-    Skipped,
-    Source,
-)
+from pgdrag.experiment.formats import Configuration, Format, Given, Place, Said, Skipped, Source
 from pgdrag.experiment.formats._documents import Entry
 from pgdrag.servers.conf import is_name
 from pgdrag.units import with_base_unit

@@ -39,9 +39,7 @@ def open_session(place: HoldPlace, *, application_name: str | None = None) -> ps
     name = application_name or place.application_name
     longest_ms = 0 if place.longest_s is None else max(round(place.longest_s * 1000), 1)
     conninfo = make_conninfo(
-        place.conninfo,
-        application_name=name,
-        connect_timeout=CONNECT_TIMEOUT_S,
+        place.conninfo, application_name=name, connect_timeout=CONNECT_TIMEOUT_S
     )
     try:
         connection = psycopg.connect(conninfo, autocommit=True)

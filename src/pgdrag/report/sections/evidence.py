@@ -26,12 +26,7 @@ from pgdrag.report.document import (
     header,
     table_of,
 )
-from pgdrag.report.rung_words import (
-    cause_sentence,
-    change_sentence,
-    plan_sentence,
-    size_sentence,
-)
+from pgdrag.report.rung_words import cause_sentence, change_sentence, plan_sentence, size_sentence
 from pgdrag.report.sections import Section
 from pgdrag.units import format_duration
 

@@ -36,10 +36,7 @@ from pgdrag.units import format_bytes, format_duration, format_interval, format_
 from pgdrag.workloads import Workload, all_workloads
 
 LOOKING = "collectors_cpu_share"
-_METHODS: Mapping[CopyMethod, str] = {
-    "reflink": "by reflink",
-    "copy": "by copying",
-}
+_METHODS: Mapping[CopyMethod, str] = {"reflink": "by reflink", "copy": "by copying"}
 
 
 class MethodSection(Section):

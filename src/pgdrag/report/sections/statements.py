@@ -165,10 +165,7 @@ class _PerTransactionSection(Section):
             if after := accounts.get(rung.rung.name):
                 before = accounts.get(rung.previous, ((), 0))
                 against = f"against {rung.previous}" if before[1] else ""
-                blocks += [
-                    Heading(rung.rung.heading, against),
-                    *self.of_rung(rung, before, after),
-                ]
+                blocks += [Heading(rung.rung.heading, against), *self.of_rung(rung, before, after)]
         return blocks
 
     def _accounts(self, findings: Findings) -> dict[str, Account]:

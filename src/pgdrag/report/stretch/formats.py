@@ -9,13 +9,7 @@ from typing import Any, Literal
 
 import pgdrag
 from pgdrag.english import capital, without_controls
-from pgdrag.model.observed import (
-    ObservedSeries,
-    Quantity,
-    Spread,
-    StatementTotals,
-    Stretch,
-)
+from pgdrag.model.observed import ObservedSeries, Quantity, Spread, StatementTotals, Stretch
 from pgdrag.report.html import PageHead, render_page
 from pgdrag.report.json import plain
 from pgdrag.report.markdown import markdown_of
