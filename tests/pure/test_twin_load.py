@@ -304,6 +304,27 @@ def test_what_ran_more_often_belongs_to_what_it_is_inserted_beneath_or_to_what_n
     assert serves.loops == (Loop(0, 2, ((3, 1.0),)),)
 
 
+def test_loops_of_a_transaction_that_ran_nearly_as_often_are_one() -> None:
+    """What a transaction locks it updates, but in the few that are rolled back."""
+    sale, count = "INSERT INTO sale (id) VALUES ($1)", "UPDATE shop SET sales = sales + $1 WHERE id = $2"  # fmt: skip
+    lock, price = "SELECT n FROM stock WHERE id = $1 FOR UPDATE", "SELECT price FROM thing WHERE id = $1"  # fmt: skip
+    line, stock = "INSERT INTO line (sale, n) VALUES ($1, $2)", "UPDATE stock SET n = n - $1 WHERE id = $2"  # fmt: skip
+    calls = ((sale, 1000), (count, 1000), (lock, 5050), (price, 5050), (line, 5000), (stock, 5000))
+    keys = (
+        Constraint("s", "line", "f", "f", "", ("sale",), ("s", "sale", ("id",))),
+        Constraint("s", "thing", "g", "f", "", ("sale",), ("s", "sale", ("id",))),
+    )
+    twin = twin_of(
+        *(called(x, number=at, calls=n) for at, (x, n) in enumerate(calls, start=1)), control("BEGIN", 1000, 99)
+    )  # fmt: skip
+    twin = replace(twin, schema=Schema(constraints=keys), activity=Activity(commits=1000))
+    [sells] = mix_of(twin).types
+    assert [x.statement for x in sells.steps] == [2, 1, 3, 4, 6, 5]
+    assert sells.loops == (Loop(2, 5, ((5, pytest.approx(0.95)), (6, pytest.approx(0.05)))),)
+    assert [(x.share, x.begins) for x in sells.steps[2:]] == [(1.0, None)] * 2 + [(pytest.approx(1 / 1.01), 0.0)] * 2  # fmt: skip
+    assert calls_of(twin) == pytest.approx({at: n for at, (_, n) in enumerate(calls, start=1)})
+
+
 def test_a_log_says_order_loops_and_links() -> None:
     spread = Spread(1.0, (1.0,) * 8)
     shape = TransactionShape(

@@ -110,7 +110,29 @@ class _Guess:
             if place is None:
                 place = _parent(group, count, self.types, sent, twin)
             if place is not None:
-                self.types[place] = _with_loop(self.types[place], steps, count)
+                self.types[place] = self._with_loop(self.types[place], steps, count)
+
+    def _with_loop(
+        self, one: TransactionType, steps: Sequence[int], count: float
+    ) -> TransactionType:
+        """Return a transaction that runs these steps in a loop: in that of others, if those ran nearly as often.
+
+        Each round is then about the same: what is locked first is updated. What ran less often some transactions leave out.
+        """
+        for at, loop in enumerate(one.loops):
+            calls = loop.mean * one.weight
+            if abs(calls - count) > _ALIKE * count:
+                continue
+            most = max(calls, count)
+            known = {x.statement: replace(x, share=x.share * calls / most) for x in one.steps[loop.first : loop.last + 1]}  # fmt: skip
+            known |= {x: Step(x, count / most) for x in steps}
+            inner = [known[x] if known[x].share == 1 else replace(known[x], begins=0.0) for x in _in_order(known, self._sent, self._twin)]  # fmt: skip
+            grown = replace(loop, last=loop.last + len(steps), repeats=_repeats(most / one.weight))
+            behind = [replace(x, first=x.first + len(steps), last=x.last + len(steps)) for x in one.loops[at + 1 :]]  # fmt: skip
+            return replace(
+                one, steps=(*one.steps[: loop.first], *inner, *one.steps[loop.last + 1 :]), loops=(*one.loops[:at], grown, *behind)
+            )  # fmt: skip
+        return _with_loop(one, steps, count)
 
     def _is_explained_by(self, group: Sequence[int], count: float) -> bool:
         """Whether the blocks that nothing explains may have run a group of statements, several times each."""

@@ -45,6 +45,11 @@ class Loop:
         """The most rounds."""
         return max(number for number, _ in self.repeats)
 
+    @property
+    def mean(self) -> float:
+        """How many rounds there are on average."""
+        return sum(x * share for x, share in self.repeats) / sum(share for _, share in self.repeats)
+
 
 @dataclass(frozen=True)
 class Link:
