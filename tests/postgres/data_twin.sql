@@ -54,3 +54,7 @@ INSERT INTO s.article SELECT i, 'About ' || md5((-i)::text), 'printer ' || repea
 CREATE TABLE s.memo (note text NOT NULL);
 CREATE INDEX memo_words ON s.memo USING gin (to_tsvector('simple', note));
 INSERT INTO s.memo SELECT md5(i::text) || ' call' || i % 3 || ' back' || i % 7 FROM generate_series(1, 3000) AS i;
+-- Few rows that are changed all the time: on eight pages.
+CREATE TABLE s.counter (id int PRIMARY KEY, n int NOT NULL);
+INSERT INTO s.counter SELECT i, 0 FROM generate_series(1, 6) AS i;
+DO $$ BEGIN FOR i IN 1 .. 250 LOOP UPDATE s.counter SET n = n + 1; END LOOP; END $$;

@@ -89,6 +89,14 @@ def test_tables_have_the_rows_and_the_size_of_the_original(twin: Twin, again: Tw
         assert now.bytes == pytest.approx(one.bytes, rel=0.15, abs=2 * 8192), one.name
 
 
+def test_few_rows_lie_on_as_many_pages_as_in_the_original(twin: Twin, again: Twin) -> None:
+    """As they come they would be on one, and a scan of what is changed all the time read one."""
+    before, now = (next(x for x in one.relations if x.name == "counter") for one in (twin, again))
+    assert before.bytes is not None
+    assert (now.tuples, now.bytes) == (6, pytest.approx(min(before.bytes, 6 * 8192), abs=8192))
+    assert before.bytes > 5 * 8192
+
+
 def test_lines_beneath_a_booking_are_as_many_as_in_the_original(
     session: psycopg.Connection,
 ) -> None:

@@ -1,7 +1,8 @@
 """How do rows get into a table, as many to a page as in the original, and past its constraints?
 
 Tables have free room in their pages: of updates, of deleted rows, by fillfactor. How much the size of the original tells. COPY
-leaves as much as fillfactor says, so that is set between batches for the table to become as large as it should be.
+leaves as much as fillfactor says, so that is set between batches for the table to become as large as it should be. Few rows that are
+changed all the time lie on many pages, nearly empty, of which a scan reads all: there pages are filled with rows that are deleted.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from pgdrag.data_twin.tables import FilledTable
 
 _BATCH_ROWS = 10_000
 _SAMPLE_ROWS = 5000  # that show how many rows go on a full page
-_SMALL_BLOCKS = 16  # tables up to this are as they come
+_SMALL_BLOCKS = 16  # of tables up to this, whose pages may have far more room than rows
+_FILLING_ROWS = 50  # that a page is filled with at once
 _LEAST_FILL, _MOST_FILL = 10, 100
 _FULL_ENOUGH = 0.995  # of the rows that a full page has
 _STRETCHES = 8  # of a table that has both kinds of pages
@@ -39,6 +41,7 @@ SELECT conname::text, pg_catalog.pg_get_expr(conbin, conrelid) FROM pg_catalog.p
 SELECT '', pg_catalog.pg_get_partition_constraintdef(%(table)s::regclass)
 """
 _LAST_BLOCK = sql.SQL("SELECT ((max(ctid)::text::point)[0])::int8 FROM {}")
+_LAST_ROW = sql.SQL("SELECT max(ctid)::text FROM {}")
 _CHECKED = sql.Identifier("pg_temp", "pgdrag_checked")
 
 
@@ -159,6 +162,9 @@ class Fill:
         steps = self._steps(copy, lists, rows.count)
         at = 0
         try:
+            if self.blocks <= _SMALL_BLOCKS:
+                self._copy_small(copy, lists, rows.count, done)
+                return
             for fill, number in steps:
                 if fill is not None:
                     self._set_fill(fill)
@@ -170,20 +176,51 @@ class Fill:
             if any(fill is not None for fill, _ in steps) and not self.connection.closed:
                 self._set_fill(None)
 
+    def _copy_small(
+        self,
+        copy: sql.Composed,
+        lists: Sequence[list[str]],
+        count: int,
+        done: Callable[[int], None],
+    ) -> None:
+        """Write the rows of a table with few pages, as many on each."""
+        self._send(copy, lists, 0, count, done)
+        pages = min(self.blocks, count)
+        if self._last_block() + 1 >= pages:
+            return
+        self.connection.execute(sql.SQL("TRUNCATE {}").format(self._name))
+        for page in range(pages):
+            self._send(copy, lists, count * page // pages, count * (page + 1) // pages)
+            if page + 1 < pages:
+                self._fill_page(copy, lists)
+
+    def _fill_page(self, copy: sql.Composed, lists: Sequence[list[str]]) -> None:
+        """Let the last page have no room for another row, and only those that it has."""
+        row = self.connection.execute(_LAST_ROW.format(self._name)).fetchone()
+        assert row is not None, "an aggregate has a row"
+        before = self._last_block()
+        while self._last_block() == before:
+            self._send(copy, lists, 0, min(len(lists[0]), _FILLING_ROWS))
+        self.connection.execute(sql.SQL("DELETE FROM {} WHERE ctid > {}::tid").format(self._name, sql.Literal(row[0])))  # fmt: skip
+
+    def _last_block(self) -> int:
+        row = self.connection.execute(_LAST_BLOCK.format(self._name)).fetchone()
+        assert row is not None, "an aggregate has a row"
+        return -1 if row[0] is None else int(row[0])
+
     def _steps(
         self, copy: sql.Composed, lists: Sequence[list[str]], count: int
     ) -> list[tuple[int | None, int]]:
         """Return how full pages are to be, None: as they come, and for how many rows."""
         if self.blocks <= _SMALL_BLOCKS:
-            return [(None, count)]
+            return []
         sample = min(count, _SAMPLE_ROWS)
         self._set_fill(_MOST_FILL)
         self._send(copy, lists, 0, sample)
-        row = self.connection.execute(_LAST_BLOCK.format(self._name)).fetchone()
+        last = self._last_block()
         self.connection.execute(sql.SQL("TRUNCATE {}").format(self._name))
         self._set_fill(None)
-        assert row is not None, "an aggregate has a row"
-        return fill_steps(count, self.blocks, sample / (row[0] + 1))
+        return fill_steps(count, self.blocks, sample / (last + 1))
 
     def _send(
         self,
