@@ -138,6 +138,15 @@ def test_a_search_for_the_slowest_reaches_further_down() -> None:
     assert least == {"maximize": "16MB", "minimize": "640kB"}  # 80 kB for each connection
 
 
+def test_only_a_search_for_the_slowest_changes_what_is_for_developers() -> None:
+    assert "debug_io_direct" in reasons(space("maximize"))
+    found = dimensions(space("minimize", {"debug_io_direct": "data"}))
+    assert found["debug_io_direct"].values == ("", "data", "wal", "data, wal")
+    assert found["debug_io_direct"].start == "data"
+    assert found["debug_parallel_query"].values == ("off", "on")
+    assert {"ignore_system_indexes", "wal_consistency_checking"} <= found.keys()
+
+
 def test_without_restarts_nothing_that_needs_one_is_searched() -> None:
     found = space(is_reload_only=True)
     assert reasons(found)["shared_buffers"] == "needs a restart"

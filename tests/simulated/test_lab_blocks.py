@@ -34,6 +34,11 @@ def test_a_brief_block_is_run_by_a_third_of_the_load():
     assert load == STUDY.load.shortened()
 
 
+def test_a_brief_window_waits_as_long_as_a_whole_one_for_very_few_commits():
+    assert replace(STUDY.load, min_commits=4).shortened().budget_s == STUDY.load.budget_s
+    assert replace(STUDY.load, min_commits=5).shortened().budget_s < STUDY.load.budget_s
+
+
 def test_a_run_ends_before_the_trial_that_would_pass_its_budget(tmp_path):
     events: list[object] = []
     record = run(replace(STUDY, budget_s=200.0), tmp_path, events)

@@ -216,5 +216,6 @@ class LoadTable(_Strict):
     )
     budget_s: Annotated[float, Field(gt=0, le=6_048_000)] | None = Field(
         default=None,
-        description="Longest measured window, seconds; at least measure_s (default: 5 times measure_s)",
+        description="Longest measured window, seconds; at least measure_s (default: 5 times measure_s). Short trials "
+        "have a third of it, or all of it where min_commits is at most 4",
     )

@@ -62,6 +62,9 @@ _CATEGORIES: Mapping[str, str] = {
 # These have to do with speed, whatever category they are in.
 _ANYWAY = _names("""default_toast_compression jit_expressions jit_tuple_deforming synchronize_seqscans
     track_commit_timestamp vacuum_truncate""")
+# So have these, for whoever wants to be slow: the manual advises against them in production.
+_ANYWAY_TO_BE_SLOW = _names("""debug_io_direct debug_parallel_query ignore_system_indexes
+    wal_consistency_checking""")
 _NAMES: Mapping[str, str] = {
     "cancels work that takes long or much": """
         idle_in_transaction_session_timeout idle_session_timeout lock_timeout old_snapshot_threshold
@@ -99,11 +102,17 @@ _COSTS_BY_DEFAULT = frozenset({"compute_query_id", "track_activities", "update_p
 # Words that mean the same as others here, that keep a server from starting or that hide its log.
 _NO_WORDS: Mapping[str, frozenset[str]] = {
     "compute_query_id": frozenset({"regress"}),
+    "debug_parallel_query": frozenset({"regress"}),
     "dynamic_shared_memory_type": frozenset({"sysv", "windows"}),  # as shared_memory_type
     "huge_pages": frozenset({"on"}),  # "try" where there are any
     "log_min_messages": frozenset({"fatal", "panic"}),
     "synchronous_commit": frozenset({"local", "remote_apply", "remote_write"}),  # no standbys
     "wal_level": frozenset({"minimal"}),  # needs max_wal_senders = 0
+}
+# Values to try of settings that are free text.
+_TEXTS: Mapping[str, tuple[str, ...]] = {
+    "debug_io_direct": ("", "data", "wal", "data, wal"),
+    "wal_consistency_checking": ("", "all"),
 }
 _ORDERED = _names("""log_error_verbosity log_min_error_statement log_min_messages log_statement track_functions
     wal_level""")
@@ -386,15 +395,16 @@ def _excluded_why(setting: Setting, own: str | None, search: _Search) -> str:
         return _OBSERVED
     if name in _WHY_NOT:
         return _WHY_NOT[name]
-    if name not in _RANGES and name not in _ANYWAY:
+    is_slow_sought = search.goal == "minimize"
+    if name not in _RANGES.keys() | _ANYWAY and not (is_slow_sought and name in _ANYWAY_TO_BE_SLOW):
         for category, why in _CATEGORIES.items():
             if setting.category.startswith(category):
                 return why
-    if setting.vartype == "string":
+    if setting.vartype == "string" and name not in _TEXTS:
         return "its values are free text"
     if search.is_reload_only and setting.context == "postmaster":
         return _RESTART
-    return _useless_why(setting, own) if search.goal == "maximize" else ""
+    return "" if is_slow_sought else _useless_why(setting, own)
 
 
 def _useless_why(setting: Setting, own: str | None) -> str:
@@ -448,6 +458,8 @@ def _spelt(setting: Setting, value: str) -> str:
 def _words(setting: Setting, start: str) -> list[str]:
     if setting.vartype == "bool":
         return ["off", "on"]
+    if setting.name in _TEXTS:
+        return list(dict.fromkeys([*_TEXTS[setting.name], start]))
     left_out = _NO_WORDS.get(setting.name, frozenset()) - {start}
     words = dict.fromkeys(setting.canonical(word) for word in setting.enumvals)
     return [word for word in dict.fromkeys([*words, start]) if word not in left_out]

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 DEFAULT_BACKLOG = 10_000  # BenchBase's queue, too
 SHORTEST_S = 3.0  # a warm-up or a window is not shortened below this
+_FEW_COMMITS = 4  # the budget is how long to wait for so few, not a matter of precision
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,8 @@ class LoadProfile:
     def shortened(self) -> LoadProfile:
         """Return the same load for a third of the time: enough to tell what matters, and not by how much.
 
-        A load in steps is over when its last step is, and keeps its length.
+        A load in steps is over when its last step is, and keeps its length. A window that goes on for very few commits
+        keeps its budget: what commits within that must not count as a stall.
         """
         if self.steps:
             return self
@@ -109,6 +111,8 @@ class LoadProfile:
             max(min(whole_s, SHORTEST_S), round(whole_s / 3, 1))
             for whole_s in (self.warm_up_s, self.measure_s, self.budget_s)
         )
+        if 0 < self.min_commits <= _FEW_COMMITS:
+            budget_s = self.budget_s
         return replace(self, warm_up_s=warm_up_s, measure_s=measure_s, budget_s=budget_s)
 
     @property
