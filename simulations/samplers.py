@@ -1,6 +1,6 @@
 """Which configurations do samplers try, and what do they hold for the best? Our own search, and those of others.
 
-With Optuna or scikit-learn installed, samplers of theirs are among them.
+With Optuna or scikit-learn installed, samplers of theirs are among them; Optuna's Gaussian process needs PyTorch, too.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import importlib.util
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -99,11 +100,11 @@ class _Random:
 class _Optuna:
     """A sampler of Optuna's, which begins with the baseline and the rules of thumb."""
 
-    def __init__(self, space: Space, seed: int) -> None:
+    def __init__(self, name: str, space: Space, seed: int) -> None:
         import optuna  # type: ignore[import-not-found, unused-ignore]
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        sampler = optuna.samplers.TPESampler(seed=seed, multivariate=False)
+        sampler = getattr(optuna.samplers, name)(seed=seed)
         self._study = optuna.create_study(direction="maximize", sampler=sampler)
         self._dimensions = space.dimensions
         for point in (space.start, space.rule):
@@ -173,7 +174,9 @@ def samplers() -> Mapping[str, Callable[[Space, int], Sampler]]:
     """Return those that are installed, each by what makes one from a space and a seed."""
     found: dict[str, Callable[[Space, int], Sampler]] = {"random search": _Random}
     if importlib.util.find_spec("optuna"):
-        found["Optuna's TPE"] = _Optuna
+        found["Optuna's TPE"] = partial(_Optuna, "TPESampler")
+        if importlib.util.find_spec("torch"):
+            found["Optuna's Gaussian process"] = partial(_Optuna, "GPSampler")
     if importlib.util.find_spec("sklearn"):
         found["a random forest"] = _Forest
     return found
