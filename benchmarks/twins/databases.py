@@ -1,7 +1,7 @@
 """Which databases are captured, and which configurations are tried on each and on its twin?
 
-pgbench and TPC-C, and three that have what those lack: documents, a time series, and a star of many tables. Each of these is a file
-of SQL that makes it, and one of pgbench's scripts, which are its load.
+pgbench and TPC-C, and four that have what those lack: documents, a time series, a star of many tables, and a help desk with triggers and queues. Each of
+these is a file of SQL that makes it, and one of pgbench's scripts, which are its load.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ _DEAR_PAGES = {"random_page_cost": "100000", "cpu_index_tuple_cost": "1000"}
 
 
 def databases() -> tuple[Database, ...]:
-    """Return the five."""
+    """Return the six."""
     kinds = all_workloads()
     pgbench = kinds["pgbench"].model_validate(
         {"scale": 10, "scripts": ["tpcb-like", "select-only@2"], "statements": "prepared"}
@@ -217,6 +217,14 @@ def databases() -> tuple[Database, ...]:
                 *_guilty(tiny_buffers=_TINY_BUFFERS, no_indexes=_NO_INDEXES, tiny_work_mem=_TINY_WORK_MEM, no_hash_joins={"enable_hashjoin": "off", "enable_mergejoin": "off"}),
                 *_guilty(as_written={"join_collapse_limit": "1", "from_collapse_limit": "1"}, no_nested_loops={"enable_nestloop": "off"}, parallel=_PARALLEL),
                 *_harmless(lock_waits={"log_lock_waits": "on"}, naptime={"autovacuum_naptime": "5min"}),
+            ),
+        ),
+        Database(
+            "desk",
+            Made(file="desk", statements="simple"),
+            (
+                *_guilty(tiny_buffers=_TINY_BUFFERS, no_indexes=_NO_INDEXES, commit_delay=_COMMIT_DELAY, logging=_LOGGING, dear_pages=_DEAR_PAGES),
+                *_harmless(warning={"checkpoint_warning": "60s"}, writer={"bgwriter_delay": "100ms"}),
             ),
         ),
     )  # fmt: skip
