@@ -581,7 +581,7 @@ def test_a_new_row_belongs_to_the_rows_before_it_and_two_of_one_kind_are_differe
     ticket = about(2, "INSERT INTO ticket (site, lane, number, owner) VALUES ($1, $2, $3, $4)")
     assert links_of(lane, ticket) == {(1, 1): (0, 2), (1, 2): (0, 3)}
     # Of owners there must be one of that site.
-    foreign = foreign_keys(replace(twin_of(), schema=QUEUE))
+    foreign = foreign_keys(replace(twin_of(), schema=QUEUE), [])
     assert belonging(ticket, [1, 2], foreign) == {1}
     owner = about(3, "SELECT * FROM owner WHERE site = $1 AND number = $2", "((owner.site = $1) AND (owner.number = $2))")  # fmt: skip
     friend = about(4, "INSERT INTO friend (of_site, of, is_site, is) VALUES ($1, $2, $3, $4)")

@@ -57,22 +57,45 @@ def linked(
     kind: TransactionType, statements: Mapping[int, Analysed], twin: Twin
 ) -> TransactionType:
     """Return a transaction with its links: those that a log told, else guessed ones."""
-    walk = _Walk(kind, statements, foreign_keys(twin))
+    walk = _Walk(kind, statements, foreign_keys(twin, statements.values()))
     return replace(kind, links=tuple(walk.links()))
 
 
-def foreign_keys(twin: Twin) -> tuple[Foreign, ...]:
-    """Return the foreign keys of a twin's schema."""
-    return tuple(
+def foreign_keys(twin: Twin, statements: Iterable[Analysed]) -> tuple[Foreign, ...]:
+    """Return the foreign keys of a twin's schema, and those that it does not declare: what statements join with a unique key."""
+    declared = [
         Foreign(x.table, tuple(x.columns), x.references[1], tuple(x.references[2]))
         for x in twin.schema.constraints
         if x.kind == "f" and x.references is not None
+    ]
+    known = {(x.table, x.columns) for x in declared}
+    joined = (
+        x for one in statements for x in _joined_keys(one) if (x.table, x.columns) not in known
     )
+    return (*declared, *dict.fromkeys(joined))
+
+
+def _joined_keys(one: Analysed) -> Iterator[Foreign]:
+    """Yield what a statement joins with a unique key of another table; of two unique keys that with fewer rows refers to the other."""
+    pairs: dict[tuple[str, str], dict[str, str]] = {}
+    for sides in one.conditions.joins:
+        [(alias, column)], [(other, its)] = map(columns_of, sides)
+        pairs.setdefault((alias, other), {})[its] = column
+        pairs.setdefault((other, alias), {})[column] = its
+    for (alias, other), columns in pairs.items():
+        own, parent = one.roots.get(alias), one.roots.get(other)
+        if own is None or parent is None or own.name == parent.name:
+            continue
+        for key in (x for x in parent.unique if {*x} <= columns.keys()):
+            referring = tuple(columns[x] for x in key)
+            is_unique = any({*x} <= {*referring} for x in own.unique)
+            if not is_unique or own.rows < parent.rows:
+                yield Foreign(own.name, referring, parent.name, key)
 
 
 def columns_by_parameter(statements: Mapping[int, Analysed], twin: Twin) -> dict[tuple[int, int], Column]:  # fmt: skip
     """Return the column that a statement's parameter is equal to; foreign keys connect columns, and one stands for all."""
-    classes = _classes(foreign_keys(twin))
+    classes = _classes(foreign_keys(twin, statements.values()))
     return {
         (number, parameter): classes.get(column, column)
         for number, one in statements.items()

@@ -51,7 +51,9 @@ def owned_rows(known: Mapping[int, Analysed], twin: Twin) -> list[OwnedRows]:
         if one.change.kind == "update" and one.table is not None and key_parameters(one, one.table.name):  # fmt: skip
             changed.setdefault(one.table.name, []).append(number)
     calls = {table: sum(known[x].wanted.calls for x in some) for table, some in changed.items()}
-    parents = {(x.table, x.parent) for x in foreign_keys(twin) if x.parent != x.table}
+    parents = {
+        (x.table, x.parent) for x in foreign_keys(twin, known.values()) if x.parent != x.table
+    }
     found = []
     for table, some in changed.items():
         is_beneath = any(

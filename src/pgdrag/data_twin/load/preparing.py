@@ -106,7 +106,7 @@ def prepare(
     if hurried := _hurried(known, ready):
         notes.append(hurried)
         warn(hurried)
-    foreign = foreign_keys(twin)
+    foreign = foreign_keys(twin, known.values())
     sendable = {
         n: x.sendable if is_once(known[n]) else replace(x.sendable, belonging=partial(belonging, known[n], foreign=foreign))
         for n, x in ready.items()
