@@ -13,7 +13,7 @@ from pgdrag.data_twin.load.conditions import Conditions, conditions
 from pgdrag.data_twin.load.constants import Home, homes, session_constants
 from pgdrag.data_twin.load.fresh import Fresh
 from pgdrag.data_twin.load.kinds import Constant, Link, Loop, Step, TransactionType
-from pgdrag.data_twin.load.links import belonging, foreign_keys, linked
+from pgdrag.data_twin.load.links import Foreign, belonging, foreign_keys, linked
 from pgdrag.data_twin.load.mix import mix_of
 from pgdrag.data_twin.load.owned import OwnedRows, homes_of_owned, owned_rows, with_owned
 from pgdrag.data_twin.load.scripts import (
@@ -568,6 +568,25 @@ def test_what_a_query_finds_is_what_the_rest_of_the_transaction_is_about() -> No
     }  # fmt: skip
 
 
+def test_what_statements_join_with_a_key_is_a_foreign_key_that_nobody_declared() -> None:
+    """Of a report that joins lines with their sale, a transaction learns that the line it inserts is of the sale before."""
+    plan = {
+        "Node Type": "Hash Join", "Hash Cond": "(l.sale = s.id)",
+        "Plans": [{"Node Type": "Seq Scan", "Schema": "s", "Relation Name": x, "Alias": x[0]} for x in ("line", "sale")],
+    }  # fmt: skip
+    report = replace(
+        about(9, "SELECT * FROM line AS l JOIN sale AS s ON l.sale = s.id"), conditions=conditions(plan),
+        roots={"l": Root("s", "line", 300.0, (("sale", "number"),)), "s": Root("s", "sale", 100.0, (("id",),))},
+    )  # fmt: skip
+    sale = about(1, "SELECT * FROM sale WHERE id = $1", "(sale.id = $1)", unique=("id",))
+    line = about(2, "INSERT INTO line (sale, number) VALUES ($1, $2)")
+    kind = TransactionType("t", 1, (Step(1), Step(2)))
+    known = {1: sale, 2: line, 9: report}
+    assert linked(kind, known, twin_of()).links == (Link(1, 1, 0, 1),)
+    assert linked(kind, {1: sale, 2: line}, twin_of()).links == ()
+    assert foreign_keys(twin_of(), known.values()) == (Foreign("line", ("sale",), "sale", ("id",)),)
+
+
 def test_what_may_be_null_or_missing_and_what_has_no_plain_name_is_not_passed_on() -> None:
     gone = about(2, "DELETE FROM waiting WHERE ticket = $1", "(waiting.ticket = $1)")
     for result in (Result("ticket", "waiting", "ticket"), Result("no name", "waiting", "ticket", True)):  # fmt: skip
@@ -670,7 +689,7 @@ def test_a_transaction_of_which_nothing_can_be_sent_does_nothing() -> None:
 
 def test_shares_hit_rows_and_blocks_where_strata_span_them() -> None:
     works = [Work(0, 2), Work(10, 12), Work(100, 400)]
-    shares = best_shares(works, Work(7, 9), weighs_blocks=True, costs=[0, 0, 0])
+    _, shares = best_shares(works, Work(7, 9), weighs_blocks=True, costs=[0, 0, 0])
     assert sum(shares) == pytest.approx(1)
     assert sum(x * w.rows for x, w in zip(shares, works, strict=True)) == pytest.approx(7)
 
@@ -683,7 +702,7 @@ def test_rows_are_hit_where_any_shares_can(
     pairs: list[tuple[float, float]], target: tuple[float, float]
 ) -> None:
     works = [Work(*x) for x in pairs]
-    shares = best_shares(works, Work(*target), weighs_blocks=False, costs=[0.0] * len(works))
+    _, shares = best_shares(works, Work(*target), weighs_blocks=False, costs=[0.0] * len(works))
     rows = sum(x * w.rows for x, w in zip(shares, works, strict=True))
     low, high = min(x.rows for x in works), max(x.rows for x in works)
     nearest = min(max(target[0], low), high)

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import psycopg
 
 from pgdrag.data_twin.load.effort import Effort
 from pgdrag.data_twin.load.fresh import Fresh
-from pgdrag.data_twin.load.parameters import UNITS, cast_type, unit_parameters
+from pgdrag.data_twin.load.parameters import STEP, UNITS, cast_type, unit_parameters
 from pgdrag.data_twin.load.sampling import Sampled
 from pgdrag.data_twin.load.statements import Analysed, executing, literal, planned_as, prepared
 from pgdrag.data_twin.load.texts import probe_of
@@ -37,7 +38,7 @@ from pgdrag.data_twin.load.work import (
     work_of,
 )
 
-ASKED = "pgdrag_twin.asked"  # candidates with values that the log has, each as often as it has them
+ASKED = "pgdrag_twin.asked"  # candidates with values that the log has, as often as it has them, and others
 TRIES = 20  # of each stratum
 CHANGES = 3  # that are made and rolled back, to see that nothing refuses them
 _TRY_S = 4.0  # of effort, for a stratum
@@ -47,11 +48,16 @@ _MOST_TRIES = 3000  # of a stratum
 _SIZES = (1, 10, 100, 1000, 10_000)
 _SIZE_ROUNDS = 3
 _CUSTOM_PLANS = 5  # after which the server decides whether it keeps one
+_NEARLY = 0.9  # of the blocks that are wanted
+_NEAR_BOUNDS = 10  # steps, of which each has so many more rows: see STEP
 _COMPARED = 4  # strata of which plans are compared
 # A program seldom asks for what is not there: sooner for keys that have fewer rows.
-_COSTS = {"asked": 0.0, "row": 0.0, "joined": 0.005, "absent": 2.0}
+_COSTS = {"asked": 0.0, "placed": 0.0, "row": 0.0, "joined": 0.005, "absent": 2.0}
 # Few keys that are changed wait for each other's rows more than the original's did, and few that are read are cached.
 _BAND_COST, _CHANGED_BAND_COST = 0.2, 1.0
+
+
+Given = tuple[tuple[int, str], ...]  # parameters' numbers and values
 
 
 @dataclass(frozen=True)
@@ -59,16 +65,17 @@ class Stratum:
     """Candidates that are alike.
 
     Attributes:
-        mode: "asked": as often as the original's calls had them, by its log; "row": by lot; "joined": by lot, of those
+        mode: "asked": as often as the original's calls had them, by its log; "placed": others, so that all together are as often in
+            each part of the column's rows; "row": by lot; "joined": by lot, of those
             that other tables have rows for; "absent": keys that no row has; "1" … : keys of that band, the first having
             the most rows.
         level: of ranges, lists and prefixes.
-        given: values of parameters that no row tells: those that limit rows, and sizes of what is written.
+        given: values of parameters that no row tells: those that limit rows, bounds of all rows, and sizes of what is written.
     """
 
     mode: str
     level: int
-    given: tuple[tuple[int, str], ...] = ()
+    given: Given = ()
 
 
 @dataclass(frozen=True)
@@ -99,12 +106,14 @@ class Bench:
         keeps_plans: bool,
         settings: Mapping[str, str] | None = None,
         asked: float = 0.0,
+        is_placed: bool = False,
     ) -> None:
         """Begin.
 
         Args:
             most_s: of effort; `clock`: see `Effort`.
             asked: share of the original's calls whose values are in the table ASKED.
+            is_placed: it also has others.
             settings: of the original that the planner knows.
         """
         self._connection = connection
@@ -114,6 +123,9 @@ class Bench:
         self._candidates = candidates
         self.effort, self._keeps_plans = Effort(one, most_s, clock), keeps_plans
         self._settings, self._asked = dict(settings or {}), asked
+        self._other = (
+            "placed" if is_placed else "row"
+        )  # what is not asked, or where nothing tells what is
         self._serial = itertools.count(1)
         # What is changed and rolled back leaves dead rows: a query finds the same rows without.
         probe = probe_of(one.text)
@@ -121,17 +133,20 @@ class Bench:
             (probe, [cast_type(x) for x in one.types]) if probe else (one.text, [])
         )
         self._executed: dict[Stratum, list[tuple[Values, Work]]] = {}
+        self._ends: list[Stratum] = []  # where a search for a bound ended
         self.problem = ""
 
     def calibrated(self) -> Calibrated:
         """Try strata until shares of them do what the original's calls did, or nothing more is to be tried."""
         one = self._one
-        if not one.types or (one.change.kind == "insert" and not one.change.has_conflict):
-            [base, *_] = next(self._batches({}))
-            base = replace(base, given=(*base.given, *self._sizes(base)))
-            return self._ended(
-                {base: self._tried(base, TRIES if one.change.kind == "select" else CHANGES)}
-            )
+        is_plain_insert = one.change.kind == "insert" and not one.change.has_conflict
+        if not one.types or (is_plain_insert and self._drawn.bound is None):
+            likely = [*next(self._batches({}))]
+            bases = [x for x in likely if x.level == likely[0].level]
+            sizes = self._sizes(bases[0])
+            bases = [replace(x, given=(*x.given, *sizes)) for x in bases]
+            tries = TRIES if one.change.kind == "select" else CHANGES
+            return self._ended({x: self._tried(x, tries) for x in bases})
         found: dict[Stratum, Work | None] = {}
         for batch in self._batches(found):
             for stratum in batch:
@@ -150,7 +165,7 @@ class Bench:
         target = self._target()
         kinds = ["rows", "blocks"] if self._weighs_blocks else ["rows"]
         while self.effort.may_go_on:
-            known = {x: work for x, work in found.items() if work is not None}
+            known = _known(found)
             if not known:
                 return
             unsure: dict[Stratum, float] = {}
@@ -206,40 +221,95 @@ class Bench:
         return () if best is None else tuple((n, str(best)) for n in sizes)
 
     def _ended(self, found: Mapping[Stratum, Work | None]) -> Calibrated:
-        known = {stratum: work for stratum, work in found.items() if work is not None}
+        known = _known(found)
         if not known:
-            first = next(self._batches({}))[0]
+            first = next(iter(next(self._batches({}))))
             return Calibrated(((first, 1.0),))
         shares = self._shares(known)
         return Calibrated(tuple(shares.items()), mean(shares, known))
 
-    def _batches(self, found: Mapping[Stratum, Work | None]) -> Iterator[list[Stratum]]:
+    def _batches(self, found: Mapping[Stratum, Work | None]) -> Iterator[Iterable[Stratum]]:
         """Yield what to try: likely levels first, then other units of rounded times, other keys, all levels, and other limits."""
         drawn, limits = self._drawn, self._limits()
         modes = ["asked"] if self._asked else []
-        modes += ["row"] if self._asked < 1 else []
-        yield [Stratum(mode, level, limits[0]) for level in drawn.likely[:3] for mode in modes]
+        modes += [self._other] if self._asked < 1 else []
+        if self._bounds:
+            yield self._searched(found, modes[0], [(*limits[0], x) for x in self._bounds])
+            yield [replace(x, mode=mode) for x in self._near(found) for mode in modes]
+        else:
+            yield [Stratum(mode, level, limits[0]) for level in drawn.likely[:3] for mode in modes]
         near = self._near(found)
         if units := unit_parameters(self._one):
-            others = [(*limits[0], *((n, unit) for n in units)) for unit in UNITS]
-            yield [Stratum("row", level, given) for level in near for given in others]
+            yield [replace(x, given=(*x.given, *((n, unit) for n in units))) for x in near[:2] for unit in UNITS]  # fmt: skip
+            if known := _known(found):
+                chosen = dict(next(iter(self._shares(known))).given)
+                near = [replace(x, given=_with(x.given, tuple((n, chosen[n]) for n in units if n in chosen))) for x in near]  # fmt: skip
         modes = ["joined"] if drawn.has_joins else []
         modes += [*self._bands()] + (["absent"] if drawn.absent else [])
-        yield [Stratum(mode, level, limits[0]) for level in near for mode in modes]
-        yield [Stratum("row", level, limits[0]) for level in drawn.likely]
-        yield [Stratum("row", level, limit) for limit in limits[1:] for level in near]
+        yield [replace(x, mode=mode) for x in near for mode in modes]
+        yield [replace(x, level=level) for x in near[:1] for level in drawn.likely]
+        yield [replace(x, given=_with(x.given, limit)) for limit in limits[1:] for x in near]  # fmt: skip
 
-    def _near(self, found: Mapping[Stratum, Work | None]) -> list[int]:
-        """Return the levels that should be right, and those that were nearest."""
-        target = self._target()
-        kind = "rows" if target.rows > 1 or not self._weighs_blocks else "blocks"
+    @cached_property
+    def _bounds(self) -> list[tuple[int, str]]:
+        """Values for the parameter that is one bound for all candidates, each with more rows beyond it than the one before."""
+        if self._drawn.bound is None:
+            return []
+        number, query = self._drawn.bound
+        try:
+            rows = self._connection.execute(query.encode()).fetchall()
+        except psycopg.Error:
+            if self._connection.closed:
+                raise
+            return []
+        return [(number, value) for (value,) in dict.fromkeys(rows)]
+
+    def _searched(
+        self, found: Mapping[Stratum, Work | None], mode: str, steps: Sequence[Given]
+    ) -> Iterator[Stratum]:
+        """Yield strata until the first is found that takes as many rows as it should, and as many blocks: those before take less.
+
+        Of blocks also the first that takes nearly as many: many bounds may take the same.
+        """
+        strata = [Stratum(mode, self._drawn.likely[0], given) for given in steps]
+        for kind in self._kinds:
+            wanted_ = getattr(self._target(), kind)
+            for least in (wanted_,) if kind == "rows" else (wanted_, _NEARLY * wanted_):
+                values = {at: math.inf if (work := found[x]) is None else getattr(work, kind) for at, x in enumerate(strata) if x in found}  # fmt: skip
+                low = max((at for at, value in values.items() if value < least), default=0)
+                high = min((at for at, value in values.items() if value >= least and at > low), default=len(strata) - 1)  # fmt: skip
+                at = (low + high) // 2
+                while low < at < high:
+                    yield strata[at]
+                    work, before = found.get(strata[at]), high - low
+                    # What takes too long has too many.
+                    value = math.inf if work is None else getattr(work, kind)
+                    low, high = (at, high) if value < least else (low, at)
+                    # It mostly takes as many times as much as there are times as many rows.
+                    ahead = math.log((least + 1) / (value + 1), STEP) if work else 0.0
+                    is_slow = work is None or high - low > before / 2
+                    at = (low + high) // 2 if is_slow else min(max(at + round(ahead), low + 1), high - 1)  # fmt: skip
+                yield from (strata[low], strata[high])
+                self._ends += [strata[high]]
+
+    @property
+    def _kinds(self) -> list[str]:
+        """What tells whether values are right, the more telling first."""
+        of_blocks = ["blocks"] if self._weighs_blocks else []
+        is_of_rows = self._target().rows > 1 and not (of_blocks and unit_parameters(self._one))
+        return ["rows", *of_blocks] if is_of_rows else [*of_blocks, "rows"]
+
+    def _near(self, found: Mapping[Stratum, Work | None]) -> list[Stratum]:
+        """Return strata at the level that should be right, and those that were nearest to what is wanted."""
+        target, kind = self._target(), self._kinds[0]
 
         def distance(stratum: Stratum) -> float:
             work = found[stratum]
             return abs(math.log((getattr(work, kind) + 1) / (getattr(target, kind) + 1))) if work else math.inf  # fmt: skip
 
-        nearest = [x.level for x in sorted(found, key=distance)]
-        return list(dict.fromkeys([*self._drawn.likely[:1], *nearest[:2]]))
+        likely = [Stratum(self._other, x, self._limits()[0]) for x in self._drawn.likely[:1]]
+        chosen = self._ends or [*likely, *sorted(found, key=distance)[:2]]
+        return list(dict.fromkeys(replace(x, mode=self._other) for x in chosen))
 
     def _bands(self) -> Iterator[str]:
         if not self._drawn.is_unique:
@@ -266,7 +336,7 @@ class Bench:
         return wanted(self._one)
 
     def _is_close(self, found: Mapping[Stratum, Work | None]) -> bool:
-        known = {stratum: work for stratum, work in found.items() if work is not None}
+        known = _known(found)
         if not known:
             return False
         work, target = mean(self._shares(known), known), self._target()
@@ -279,17 +349,43 @@ class Bench:
 
     def _shares(self, tried: Mapping[Stratum, Work]) -> dict[Stratum, float]:
         # Where rows do not tell whether a key is there, as with an aggregate's, blocks alone must not make it miss.
-        there = {x.level: work.rows for x, work in tried.items() if x.mode == "row"}
-        known = {x: work for x, work in tried.items() if x.mode != "absent" or there.get(x.level) != work.rows}  # fmt: skip
+        there = {
+            (x.level, x.given): work.rows for x, work in tried.items() if x.mode == self._other
+        }
+        known = {x: work for x, work in tried.items() if x.mode != "absent" or there.get((x.level, x.given)) != work.rows}  # fmt: skip
         if len(known) == 1 or not self._one.wanted.calls:
             return {next(iter(known)): 1.0}
-        is_asked = [x.mode == "asked" for x in known]
-        shares = best_shares(
-            [*known.values()], self._target(),
-            together=(is_asked, self._asked) if any(is_asked) and not all(is_asked) else None,
-            weighs_blocks=self._weighs_blocks, costs=[_COSTS.get(x.mode, _BAND_COST if self._weighs_blocks else _CHANGED_BAND_COST) for x in known],
-        )  # fmt: skip
+        constants = dict.fromkeys(map(self._constants, known))
+        if len(constants) > 1:
+            best = min(constants, key=lambda of: self._fitted([x for x in known if self._constants(x) == of], known)[0])  # fmt: skip
+            known = {
+                x: work for x, work in known.items() if self._are_alike(self._constants(x), best)
+            }
+        shares = self._fitted([*known], known)[1]
         return {x: share for x, share in zip(known, shares, strict=True) if share > 0.001}
+
+    def _fitted(
+        self, strata: Sequence[Stratum], tried: Mapping[Stratum, Work]
+    ) -> tuple[float, list[float]]:
+        is_asked = [x.mode == "asked" for x in strata]
+        return best_shares(
+            [tried[x] for x in strata], self._target(),
+            together=(is_asked, self._asked) if any(is_asked) and not all(is_asked) else None,
+            weighs_blocks=self._weighs_blocks, costs=[_COSTS.get(x.mode, _BAND_COST if self._weighs_blocks else _CHANGED_BAND_COST) for x in strata],
+        )  # fmt: skip
+
+    def _constants(self, stratum: Stratum) -> Given:
+        """Return the values of parameters that a program has one value for: units of times, and then how long ago."""
+        given = dict(stratum.given)
+        numbers = [*unit_parameters(self._one), *(number for number, _ in self._bounds[:1])]
+        return tuple((n, given.get(n, "")) for n in numbers)
+
+    def _are_alike(self, one: Given, other: Given) -> bool:
+        """Whether two constants are the same, or bounds near each other."""
+        if one == other or not self._bounds:
+            return one == other
+        place = {x: at for at, x in enumerate(self._bounds)}
+        return one[:-1] == other[:-1] and abs(place[one[-1]] - place[other[-1]]) <= _NEAR_BOUNDS
 
     # --- trying ---
 
@@ -410,12 +506,12 @@ class Bench:
                 columns.append(drawn.column(number, stratum.level, is_absent=stratum.mode == "absent"))  # fmt: skip
             else:
                 columns.append(f"{literal(drawn.free.get(number))}::text")
-        which = ""
-        if stratum.mode == "joined":
-            which = " WHERE is_joined"
-        elif stratum.mode.isdigit():
-            which = f" WHERE band = {stratum.mode}"
-        source = ASKED if stratum.mode == "asked" else self._candidates
+        of_modes = {"joined": "is_joined", "asked": "is_common", "placed": "NOT is_common"}
+        which = (
+            f"band = {stratum.mode}" if stratum.mode.isdigit() else of_modes.get(stratum.mode, "")
+        )
+        which = f" WHERE {which}" if which else ""
+        source = ASKED if stratum.mode in ("asked", "placed") else self._candidates
         return f"SELECT {', '.join(columns) or 'NULL'} FROM {source}{which}"
 
     def _execute(self, values: Values) -> Work | None:
@@ -436,6 +532,15 @@ class Bench:
         finally:
             if not connection.closed:
                 connection.execute(b"ROLLBACK")
+
+
+def _known(found: Mapping[Stratum, Work | None]) -> dict[Stratum, Work]:
+    return {stratum: work for stratum, work in found.items() if work is not None}
+
+
+def _with(given: Given, others: Given) -> Given:
+    """Return given values, with others where there are some for the same parameters."""
+    return tuple((dict(given) | dict(others)).items())
 
 
 def _form(plan: Mapping[str, Any]) -> str:

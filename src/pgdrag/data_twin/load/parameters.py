@@ -23,17 +23,7 @@ NUMERIC = frozenset(["smallint", "integer", "bigint", "numeric", "real", "double
 _LONGEST_LIST = 1000
 _LEAST_LATEST = 100
 MOST_LEVELS = 9
-_SHARES = (
-    0.0003,
-    0.001,
-    0.003,
-    0.01,
-    0.03,
-    0.1,
-    0.3,
-    0.6,
-    1.0,
-)  # of the rows of a table that is joined
+STEP = 1.03  # from one bound to the next there are so many times as many rows beyond it
 _NOW = re.compile(
     r"\(*(now\(\)|CURRENT_TIMESTAMP|LOCALTIMESTAMP|CURRENT_DATE|(?:transaction|statement|clock)_timestamp\(\))(?:::[\w ]+)?\)* - \$\d+(?:::[\w ]+)?\)*",
     re.IGNORECASE,
@@ -190,9 +180,6 @@ class ParameterValues:
         has_both = any((self.compared[n].operator in (">", ">=")) != is_low for n in others)
         keys = self._keys(main)
         partition = f"PARTITION BY {', '.join(keys)} " if keys else ""
-        alias = quoted(self.compared[number].alias)
-        if not has_both and alias != main and aliases_of(columns) == {alias}:
-            return self._range_of_joined(number, columns, is_low=is_low)
         if has_both:
             if is_low:
                 return [columns]
@@ -205,17 +192,33 @@ class ParameterValues:
             for k in self._spans(main)[0]
         ]
 
-    def _range_of_joined(self, number: int, columns: str, *, is_low: bool) -> list[str]:
-        """Return a bound of a table that is joined at each level: beyond it are so many of all its rows."""
-        alias = self.compared[number].alias
-        root = self.one.roots[alias]
-        share = min(BASE_ROWS / max(root.rows, 1.0), 1.0)
-        sample = f" TABLESAMPLE BERNOULLI ({100 * share:.6f}) REPEATABLE ({self.seed % 1_000_000})" if share < 1 else ""  # fmt: skip
-        order = "DESC" if is_low else "ASC"
-        return [
-            f"(SELECT pg_catalog.percentile_disc({x}) WITHIN GROUP (ORDER BY {columns} {order}) FROM {quoted(root.schema, root.name)} AS {quoted(alias)}{sample})"
-            for x in _SHARES
-        ]
+    def _common_bound(self, main: str) -> tuple[int, str] | None:
+        """Return a parameter that is one bound for all rows of the first table, and a query for its values; None: there is none.
+
+        It is how long ago something was, which a program has as a constant (`at >= now() - $1`), or of a table that is joined. Of
+        the values, in their order, each next one has more rows beyond it.
+        """
+        for number, x in self.compared.items():
+            others = any(n != number and y.columns == x.columns and y.operator in RANGES for n, y in self.compared.items())  # fmt: skip
+            is_age = self.one.types[number - 1] == "interval" and _NOW.fullmatch(x.value)
+            if x.operator not in RANGES or others or not (is_age or quoted(x.alias) != main):
+                continue
+            columns, alias = self._resolved(x.columns), quoted(x.alias)
+            if aliases_of(columns) != {alias}:
+                continue
+            root = self.one.roots[x.alias]
+            rows = max(min(root.rows, BASE_ROWS), 2.0)
+            sample = f" TABLESAMPLE BERNOULLI ({100 * rows / root.rows:.6f}) REPEATABLE ({self.seed % 1_000_000})" if rows < root.rows else ""  # fmt: skip
+            steps = math.ceil(math.log(rows, STEP))
+            shares = ", ".join(f"{rows ** (at / steps - 1):.6g}" for at in range(steps + 1))
+            order = "DESC" if x.operator in (">", ">=") else "ASC"
+            return number, (
+                f"SELECT (({self._through(number, 'pgdrag_bound')})::{cast_type(self.one.types[number - 1])})::text FROM pg_catalog.unnest(("
+                f"SELECT pg_catalog.percentile_disc(ARRAY[{shares}]::float8[]) WITHIN GROUP (ORDER BY {columns} {order}) "
+                f"FROM {quoted(root.schema, root.name)} AS {alias}{sample})) WITH ORDINALITY AS pgdrag_bounds (pgdrag_bound, at) "
+                "WHERE pgdrag_bound IS NOT NULL ORDER BY at"
+            )
+        return None
 
     def _spans(self, main: str) -> tuple[list[int], float]:
         """Return how many rows ranges span, in the sample that is looked at, and how many should be right."""

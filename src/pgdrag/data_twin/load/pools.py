@@ -14,12 +14,12 @@ from pgdrag.data_twin.load.calibration import ASKED, Bench, Calibrated
 from pgdrag.data_twin.load.effort import ENTRIES_S, executions_within
 from pgdrag.data_twin.load.fresh import Fresh, fresh_options
 from pgdrag.data_twin.load.growth import Growth
-from pgdrag.data_twin.load.parameters import free_value, is_once
+from pgdrag.data_twin.load.parameters import RANGES, cast_type, free_value, is_once
 from pgdrag.data_twin.load.sampling import Sampled, sampled
 from pgdrag.data_twin.load.scripts import Sendable
 from pgdrag.data_twin.load.statements import Analysed
 from pgdrag.data_twin.load.work import Values, Work
-from pgdrag.twins.transactions import Parameter
+from pgdrag.twins.transactions import POSITIONS, Parameter
 
 EACH = "e"  # behind the names of pools whose values are for plans of their own
 LEAST_ROWS, MOST_ROWS = 2_000, 100_000  # of a pool
@@ -30,6 +30,8 @@ _CANDIDATES = "pgdrag_twin.candidate"
 _MOST_ENTRIES = 5_000
 _TOOK_LONG = "it took too long"
 _ASKED_ROWS = 2_000
+_SAMPLED = 200  # values of a parameter at least whose positions a log tells, where it has as many
+_BY_CHANCE = 44  # the sum of squares of 20 equal parts is above that once in a thousand times
 
 _SIZE: LiteralString = """
 SELECT count(*), (SELECT coalesce(avg(pg_catalog.pg_column_size(s.*)), 0) FROM (SELECT * FROM pgdrag_twin.candidate LIMIT 1000) AS s)
@@ -91,10 +93,12 @@ def pooled(
         free = {n: free_value(one, n, now) for n in one.parameters if n not in one.limits}
         drawn = Sampled("", {}, free=free)
         _make_candidates(connection, drawn)
-    asked = 0.0 if problem or is_once(one) else _make_asked(connection, one, drawn, logged)
+    asked, is_placed = (
+        (0.0, False) if problem or is_once(one) else _make_asked(connection, one, drawn, logged)
+    )
     bench = Bench(
         connection, one, drawn, _first(keys), _CANDIDATES,
-        most_s=most_s, clock=clock, keeps_plans=keeps_plans, settings=settings, asked=asked,
+        most_s=most_s, clock=clock, keeps_plans=keeps_plans, settings=settings, asked=asked, is_placed=is_placed,
     )  # fmt: skip
     calibrated = bench.calibrated()
     pool, work = f"s{one.number}{suffix}" if one.types else "", calibrated.work
@@ -156,37 +160,79 @@ def _make_candidates(connection: psycopg.Connection[Any], drawn: Sampled) -> str
 
 def _make_asked(
     connection: psycopg.Connection[Any], one: Analysed, drawn: Sampled, logged: Sequence[Parameter]
-) -> float:
-    """Make a table of candidates with each value as often as the log has it, of the parameter with the most values.
+) -> tuple[float, bool]:
+    """Make a table of candidates as the log has the values of a parameter: of those that tell something the one with the most values.
+
+    Values that the log has are there as often as it has them; the others make its values as frequent in each part of the
+    column's rows as they were.
 
     Returns:
-        The share of the original's calls that had one of these.
+        The share of the original's calls that had one of the former, and whether the latter are told.
     """
-    compared = one.conditions.first()
-    usable = [x for x in logged if x.common and x.number in drawn.levels and x.number in compared and compared[x.number].operator == "="]  # fmt: skip
+    usable = [
+        x for x in logged if x.number in _told(one, drawn) and (x.common or _tells_positions(x))
+    ]
     if not usable:
-        return 0.0
+        return 0.0, False
     chosen = max(usable, key=lambda x: x.distinct)
     value = drawn.column(chosen.number, 0, is_absent=False)
     columns = [f"p{n}_{level}" for n, count in drawn.levels.items() for level in range(count)]
     columns += [f"a{n}" for n in drawn.absent]
-    connection.execute(f"DROP TABLE IF EXISTS {ASKED}".encode())
-    connection.execute(
-        f"""
-        CREATE UNLOGGED TABLE {ASKED} AS
-        WITH asked AS (SELECT {value} AS token, share::float8, {", ".join(columns)}, row_number() OVER w AS place, count(*) OVER (PARTITION BY {value}) AS often
-                         FROM {_CANDIDATES} JOIN pg_catalog.jsonb_each_text(%s) AS logged (token, share) ON token = {value}
-                       WINDOW w AS (PARTITION BY {value} ORDER BY n)),
-             drawn AS (SELECT token, i, 1 + (i - 1) %% often AS place
-                         FROM asked CROSS JOIN LATERAL pg_catalog.generate_series(1, round(share * {_ASKED_ROWS})::int) AS i WHERE place = 1)
-        SELECT row_number() OVER (ORDER BY pg_catalog.hashtextextended(token, i)) AS n, token, share, {", ".join(columns)}
-          FROM drawn JOIN asked USING (token, place)""".encode(),
-        (json.dumps(dict(chosen.common)),),
+    selected, is_placed = ", ".join(columns), _tells_positions(chosen)
+    order = f"{value}::{cast_type(one.types[chosen.number - 1])}"
+    # Those of one value are in the part in the middle of them, as the log's are.
+    middle = f"(rank() OVER (ORDER BY {order}) - 1 + count(*) OVER (PARTITION BY {value}) / 2.0) / count(*) OVER ()"
+    part = (
+        f"least(1 + floor({POSITIONS} * {middle}), {POSITIONS})::int" if is_placed else "NULL::int"
     )
-    query = f"SELECT coalesce(sum(share), 0) FROM (SELECT DISTINCT token, share FROM {ASKED}) AS t"
+    connection.execute(f"DROP TABLE IF EXISTS {ASKED}".encode())
+    with connection.transaction():
+        # How many rows there are of parts of this query, the planner does not know.
+        connection.execute("SET LOCAL enable_nestloop = off")
+        connection.execute(
+            f"""
+        CREATE UNLOGGED TABLE {ASKED} AS
+        WITH logged AS MATERIALIZED (SELECT key AS token, value::float8 AS share FROM pg_catalog.jsonb_each_text(%(common)s)),
+             there AS MATERIALIZED (SELECT n, {selected}, token, share, {part} AS part, count(*) OVER () AS most,
+                                           row_number() OVER w AS place, count(*) OVER (PARTITION BY {value}) AS alike
+                                      FROM {_CANDIDATES} LEFT JOIN logged ON token = {value} WINDOW w AS (PARTITION BY {value} ORDER BY n)),
+             known AS (SELECT part, sum(share) AS share FROM (SELECT DISTINCT part, token, share FROM there WHERE token IS NOT NULL) AS t GROUP BY part),
+             rest AS (SELECT part, greatest(wanted - coalesce(share, 0), 0) AS wanted
+                        FROM pg_catalog.unnest(%(positions)s::float8[]) WITH ORDINALITY AS p (wanted, part) LEFT JOIN known USING (part)),
+             others AS (SELECT there.*, row_number() OVER w AS k, count(*) OVER (PARTITION BY part) AS beside
+                          FROM there WHERE token IS NULL WINDOW w AS (PARTITION BY part ORDER BY n)),
+             of_tokens AS (SELECT token, i, 1 + (i - 1) %% alike AS place
+                             FROM there CROSS JOIN LATERAL pg_catalog.generate_series(1, round(share * {_ASKED_ROWS})::int) AS i WHERE token IS NOT NULL AND place = 1),
+             of_parts AS (SELECT part, i, 1 + (i - 1) %% beside AS k
+                            FROM others JOIN rest USING (part) CROSS JOIN LATERAL pg_catalog.generate_series(1, ceil(most * wanted)::int) AS i WHERE k = 1)
+        SELECT row_number() OVER (ORDER BY pg_catalog.hashtextextended(token, i)) AS n, true AS is_common, token, share, {selected}
+          FROM of_tokens JOIN there USING (token, place)
+        UNION ALL
+        SELECT row_number() OVER (ORDER BY pg_catalog.hashint8(i * {POSITIONS} + part)), false, NULL, NULL, {selected}
+          FROM of_parts JOIN others USING (part, k)""".encode(),
+            {"common": json.dumps(dict(chosen.common)), "positions": [*chosen.positions] if is_placed else []},
+        )  # fmt: skip
+    query = f"SELECT coalesce(sum(share), 0), (SELECT count(*) FROM {ASKED} WHERE NOT is_common) > 0 FROM (SELECT DISTINCT token, share FROM {ASKED} WHERE is_common) AS t"
     row = connection.execute(query.encode()).fetchone()
     assert row is not None, "an aggregate has a row"
-    return min(float(row[0]), 1.0)
+    return min(float(row[0]), 1.0), bool(row[1])
+
+
+def _told(one: Analysed, drawn: Sampled) -> set[int]:
+    """Return the parameters of which a log may tell the values: equal to a column, the beginning of a range, or inserted."""
+    equal = {
+        n for n, x in one.conditions.first().items()
+        if x.operator == "=" or (x.operator in RANGES and x.is_plain and drawn.levels.get(n) == 1)
+    }  # fmt: skip
+    inserted = {x.parameter for x in one.change.assignments if x.is_inserted and x.is_plain}
+    return {n for n in equal | inserted if n in drawn.levels}
+
+
+def _tells_positions(one: Parameter) -> bool:
+    """Whether a log's values are not as frequent in all parts of the column's rows, and that is no chance."""
+    sampled_ = min(one.seen, _SAMPLED)
+    chi_squared = sampled_ * POSITIONS * sum((x - 1 / POSITIONS) ** 2 for x in one.positions)
+    return chi_squared > _BY_CHANCE
 
 
 def _fill(

@@ -46,6 +46,8 @@ class Sampled:
         likely: levels, those first that should give as many rows as the original's calls had.
         free: values of parameters that no row tells, by number; None is NULL.
         sizes: parameters that say how long something is that is written: `repeat($1, $2)`.
+        bound: a parameter that is one bound for all candidates, and a query for its values, each with more rows beyond it than
+            the one before; None: there is none.
     """
 
     query: str
@@ -57,6 +59,7 @@ class Sampled:
     likely: tuple[int, ...] = (0,)
     free: Mapping[int, str | None] = field(default_factory=dict)
     sizes: tuple[int, ...] = ()
+    bound: tuple[int, str] | None = None
 
     def column(self, parameter: int, level: int, *, is_absent: bool) -> str:
         """Return the column that has a parameter's values at a level."""
@@ -82,11 +85,15 @@ class _Maker(ParameterValues):
     def made(self) -> Sampled:
         one = self.one
         main, root = self._main()
+        bound = self._common_bound(main)
+        self.compared = {n: x for n, x in self.compared.items() if bound is None or n != bound[0]}
         if self.is_plain:
             self.compared = {n: x for n, x in self.compared.items() if quoted(x.alias) == main}
         free = {n: free_value(one, n, self.now) for n in one.parameters if n not in one.limits}
         values: dict[int, list[str]] = {}
         for number in one.parameters:
+            if bound is not None and number == bound[0]:
+                continue
             if root is not None and number in self.compared:
                 values[number] = self._compared(number, main)
             elif root is not None and number in self.assigned and self._column(number) is not None:
@@ -95,7 +102,7 @@ class _Maker(ParameterValues):
                 values[number] = [f"'{x}'" for x in _MAGNITUDES]
         sizes = tuple(n for n in self.assigned if self._is_size(n))
         if not values:
-            return Sampled("", {}, free=free, sizes=sizes)
+            return Sampled("", {}, free=free, sizes=sizes, bound=bound)
         # Of ranges the values that they begin at: one that many rows have must not be drawn as often as it is there.
         keys = self._keys(main) or self._range_columns(main)
         # The last part of a key is enough; the others still belong to what the transaction is about.
@@ -125,7 +132,7 @@ class _Maker(ParameterValues):
         rest = {n: value for n, value in free.items() if n not in values}
         return Sampled(
             query, {n: len(x) for n, x in values.items()}, max(map(len, values.values())), frozenset(absent),
-            is_unique or not keys, bool(joins), self._likely(main, max(map(len, values.values()))), rest, sizes,
+            is_unique or not keys, bool(joins), self._likely(main, max(map(len, values.values()))), rest, sizes, bound,
         )  # fmt: skip
 
     def _range_columns(self, main: str) -> list[str]:

@@ -110,8 +110,8 @@ def mean(shares: Mapping[_Key, float], known: Mapping[_Key, Work]) -> Work:
 def best_shares(
     works: Sequence[Work], target: Work, *, weighs_blocks: bool, costs: Sequence[float],
     together: tuple[Sequence[bool], float] | None = None,
-) -> list[float]:  # fmt: skip
-    """Return shares, whose sum is 1, that come as near to the target as any do.
+) -> tuple[float, list[float]]:  # fmt: skip
+    """Return shares, whose sum is 1, that come as near to the target as any do, behind what they cost.
 
     Rows count more than blocks; of shares that are as near, those whose executions are each like the target, and not
     only on average, with the lower costs.
@@ -143,7 +143,7 @@ def best_shares(
         sums.append(together[1])
     solved = linprog(objective, A_eq=equal, b_eq=sums, bounds=(0, None), method="highs")
     assert solved.success, "any shares are a solution, more or less near"
-    return [max(float(x), 0.0) for x in solved.x[:count]]
+    return float(solved.fun), [max(float(x), 0.0) for x in solved.x[:count]]
 
 
 def is_near(value: float, target: float) -> bool:
