@@ -13,7 +13,7 @@ from pgdrag.data_twin.load.conditions import Conditions, conditions
 from pgdrag.data_twin.load.constants import Home, homes, session_constants
 from pgdrag.data_twin.load.fresh import Fresh
 from pgdrag.data_twin.load.kinds import Constant, Link, Loop, Step, TransactionType
-from pgdrag.data_twin.load.links import Foreign, belonging, foreign_keys, linked
+from pgdrag.data_twin.load.links import Foreign, belonging, foreign_keys, linked, most_absent
 from pgdrag.data_twin.load.mix import mix_of
 from pgdrag.data_twin.load.owned import OwnedRows, homes_of_owned, owned_rows, with_owned
 from pgdrag.data_twin.load.scripts import (
@@ -585,6 +585,31 @@ def test_what_statements_join_with_a_key_is_a_foreign_key_that_nobody_declared()
     assert linked(kind, known, twin_of()).links == (Link(1, 1, 0, 1),)
     assert linked(kind, {1: sale, 2: line}, twin_of()).links == ()
     assert foreign_keys(twin_of(), known.values()) == (Foreign("line", ("sale",), "sale", ("id",)),)
+
+
+def test_what_a_later_statement_finds_by_the_same_key_is_there() -> None:
+    """A discount is found for 60 of 100 customers, and each of them is a customer."""
+    discount = about(1, "SELECT * FROM discount WHERE customer = $1", "(discount.customer = $1)", unique=("customer",))  # fmt: skip
+    customer = about(
+        2, "SELECT * FROM customer WHERE id = $1", "(customer.id = $1)", unique=("id",)
+    )
+    found = {1: replace(discount, wanted=called("", number=1, rows=0.6)), 2: replace(customer, wanted=called("", number=2, rows=0.95))}  # fmt: skip
+    both = TransactionType(
+        "both", 3, (Step(1), Step(2)), links=(Link(1, 1, 0, 1),), knows_order=True
+    )
+    alone = TransactionType("alone", 1, (Step(1),), knows_order=True)
+    assert most_absent([both], found, twin_of())[1] == pytest.approx(0.05)
+    assert most_absent([both, alone], found, twin_of())[1] == pytest.approx((3 * 0.05 + 1) / 4)
+    assert most_absent([alone], found, twin_of()) == {1: 1.0}
+
+
+def test_shares_have_what_is_not_there_at_most_as_often_as_is_said() -> None:
+    works = [Work(1, 3), Work(0, 2)]
+    limit = ([False, True], 0.1)
+    _, shares = best_shares(
+        works, Work(0.6, 3), weighs_blocks=False, costs=[0.0, 0.0], at_most=limit
+    )
+    assert shares == pytest.approx([0.9, 0.1])
 
 
 def test_what_may_be_null_or_missing_and_what_has_no_plain_name_is_not_passed_on() -> None:

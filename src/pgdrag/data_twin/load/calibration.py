@@ -107,6 +107,7 @@ class Bench:
         settings: Mapping[str, str] | None = None,
         asked: float = 0.0,
         is_placed: bool = False,
+        most_absent: float = 1.0,
     ) -> None:
         """Begin.
 
@@ -114,6 +115,7 @@ class Bench:
             most_s: of effort; `clock`: see `Effort`.
             asked: share of the original's calls whose values are in the table ASKED.
             is_placed: it also has others.
+            most_absent: share of the calls that may ask for keys that no row has.
             settings: of the original that the planner knows.
         """
         self._connection = connection
@@ -126,6 +128,7 @@ class Bench:
         self._other = (
             "placed" if is_placed else "row"
         )  # what is not asked, or where nothing tells what is
+        self._most_absent = most_absent
         self._serial = itertools.count(1)
         # What is changed and rolled back leaves dead rows: a query finds the same rows without.
         probe = probe_of(one.text)
@@ -367,10 +370,11 @@ class Bench:
     def _fitted(
         self, strata: Sequence[Stratum], tried: Mapping[Stratum, Work]
     ) -> tuple[float, list[float]]:
-        is_asked = [x.mode == "asked" for x in strata]
+        is_asked, is_absent = ([x.mode == mode for x in strata] for mode in ("asked", "absent"))
         return best_shares(
             [tried[x] for x in strata], self._target(),
             together=(is_asked, self._asked) if any(is_asked) and not all(is_asked) else None,
+            at_most=(is_absent, self._most_absent) if any(is_absent) and not all(is_absent) else None,
             weighs_blocks=self._weighs_blocks, costs=[_COSTS.get(x.mode, _BAND_COST if self._weighs_blocks else _CHANGED_BAND_COST) for x in strata],
         )  # fmt: skip
 

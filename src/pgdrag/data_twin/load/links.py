@@ -8,6 +8,7 @@ looked at before; a foreign key means the row that it refers to; what a query re
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -120,6 +121,37 @@ def origin(links: Mapping[Place, Link], place: Place) -> Place | None:
             return None
         place = link.from_step, link.from_parameter
     return place
+
+
+def most_absent(
+    kinds: Iterable[TransactionType], statements: Mapping[int, Analysed], twin: Twin
+) -> dict[int, float]:
+    """Return for which share of a statement's calls, at most, no row may have their key: what a later one of the transaction finds by the same key is there."""
+    calls, absent = defaultdict[int, float](float), defaultdict[int, float](float)
+    for kind in kinds:
+        most = _most_absent(kind, statements, twin)
+        for at, step in enumerate(kind.steps):
+            calls[step.statement] += kind.weight * step.share
+            absent[step.statement] += kind.weight * step.share * most.get(at, 1.0)
+    return {number: absent[number] / count for number, count in calls.items() if count}
+
+
+def _most_absent(
+    kind: TransactionType, statements: Mapping[int, Analysed], twin: Twin
+) -> dict[int, float]:
+    found: dict[int, float] = {}
+    links = {(x.step, x.parameter): x for x in linked(kind, statements, twin).links}
+    for at, step in enumerate(kind.steps):
+        one = statements.get(step.statement)
+        if one is None or one.change.kind == "insert":
+            continue
+        there = min(one.wanted.rows / max(one.wanted.calls, 1), 1.0) * step.share
+        for root in one.roots.values():
+            places = [origin(links, (at, x)) for x in key_parameters(one, root.name).values()]
+            of = {None if x is None else x[0] for x in places} - {at}
+            if len(of) == 1 and (first := of.pop()) is not None:
+                found[first] = min(found.get(first, 1.0), 1 - there)
+    return found
 
 
 def belonging(

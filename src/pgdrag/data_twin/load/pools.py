@@ -71,6 +71,7 @@ def pooled(
     growth: Growth | None = None,
     suffix: str = "",
     logged: Sequence[Parameter] = (),
+    most_absent: float = 1.0,
 ) -> Pooled:
     """Choose a statement's values, and make its pool.
 
@@ -81,6 +82,7 @@ def pooled(
         entries: executions whose entries are left in pending lists.
         growth: gets the rows that it inserts.
         logged: what the log tells of its parameters.
+        most_absent: share of the calls that may ask for keys that no row has.
         suffix: of the pool's name.
     """
     keys = fresh_options(connection, one)
@@ -98,7 +100,7 @@ def pooled(
     )
     bench = Bench(
         connection, one, drawn, _first(keys), _CANDIDATES,
-        most_s=most_s, clock=clock, keeps_plans=keeps_plans, settings=settings, asked=asked, is_placed=is_placed,
+        most_s=most_s, clock=clock, keeps_plans=keeps_plans, settings=settings, asked=asked, is_placed=is_placed, most_absent=most_absent,
     )  # fmt: skip
     calibrated = bench.calibrated()
     pool, work = f"s{one.number}{suffix}" if one.types else "", calibrated.work

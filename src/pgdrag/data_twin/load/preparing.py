@@ -16,7 +16,7 @@ from pgdrag.data_twin import clock as twin_clock
 from pgdrag.data_twin.load.growth import MIDDLE, Growth, grown_tables, grows
 from pgdrag.data_twin.load.job import keeps_plans
 from pgdrag.data_twin.load.kept_job import keep_job
-from pgdrag.data_twin.load.links import belonging, foreign_keys
+from pgdrag.data_twin.load.links import belonging, foreign_keys, most_absent
 from pgdrag.data_twin.load.mix import Mix, shortened
 from pgdrag.data_twin.load.parameters import is_once
 from pgdrag.data_twin.load.pools import EACH, LEAST_ROWS, MOST_ROWS, Pooled, pooled
@@ -82,17 +82,21 @@ def prepare(
     least_s = min(_LEAST_S, (_ALL_S - _SHARED_S) / max(len(mix.statements), 1))
     growth, growing = Growth(connection, twin), grown_tables(mix.statements.values(), twin)
     ordered = _in_turn(mix, twin, growing)
-    for done, (number, statement) in enumerate(ordered):
-        step("statements", done, len(mix.statements))
-        found = analysed(connection, statement, twin)
-        if isinstance(found, str):
-            notes.append(f"{_named(statement)} is not sent: {found}")
-            continue
-        found = known[number] = growth.beside(found)
+    for number, statement in ordered:
+        said = analysed(connection, statement, twin)
+        if isinstance(said, str):
+            notes.append(f"{_named(statement)} is not sent: {said}")
+        else:
+            known[number] = said
+    absent = most_absent(mix.types, known, twin)
+    for done, (number, one) in enumerate([*known.items()]):
+        step("statements", done, len(known))
+        statement, found = mix.statements[number], growth.beside(one)
+        known[number] = found
         most = max(_ALL_ROWS // len(mix.statements), LEAST_ROWS)
         most_s = least_s + _SHARED_S * statement.exec_s / total_s
         entries = round(statement.calls * MIDDLE) if _listed_table(statement.text, twin) else 0
-        make = partial(pooled, connection, found, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s, clock=clock, settings=settings, entries=entries, logged=logged.get(number, ()), growth=growth if grows(statement, growing) else None)  # fmt: skip
+        make = partial(pooled, connection, found, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s, clock=clock, settings=settings, entries=entries, logged=logged.get(number, ()), most_absent=absent.get(number, 1.0), growth=growth if grows(statement, growing) else None)  # fmt: skip
         ready[number] = make(keeps_plans=told is not False)
         if told is None and ready[number].plans_differ:
             other[number] = make(keeps_plans=False, suffix=EACH, growth=None)
@@ -101,7 +105,7 @@ def prepare(
         ready |= other
     for number, one in known.items():
         _keep(connection, one, ready[number])
-    step("statements", len(mix.statements), len(mix.statements))
+    step("statements", len(known), len(known))
     notes += _differences(twin, known, ready)
     if hurried := _hurried(known, ready):
         notes.append(hurried)

@@ -109,7 +109,7 @@ def mean(shares: Mapping[_Key, float], known: Mapping[_Key, Work]) -> Work:
 
 def best_shares(
     works: Sequence[Work], target: Work, *, weighs_blocks: bool, costs: Sequence[float],
-    together: tuple[Sequence[bool], float] | None = None,
+    together: tuple[Sequence[bool], float] | None = None, at_most: tuple[Sequence[bool], float] | None = None,
 ) -> tuple[float, list[float]]:  # fmt: skip
     """Return shares, whose sum is 1, that come as near to the target as any do, behind what they cost.
 
@@ -118,6 +118,7 @@ def best_shares(
 
     Args:
         together: some of the works, and the share that these have together.
+        at_most: some, but not all, of the works, and the share that these have at most.
     """
     from scipy.optimize import linprog
 
@@ -141,7 +142,9 @@ def best_shares(
     if together is not None:
         equal.append([*map(float, together[0]), *[0.0] * (2 * len(kinds))])
         sums.append(together[1])
-    solved = linprog(objective, A_eq=equal, b_eq=sums, bounds=(0, None), method="highs")
+    upper = None if at_most is None else [[*map(float, at_most[0]), *[0.0] * (2 * len(kinds))]]
+    most = None if at_most is None else [at_most[1]]
+    solved = linprog(objective, A_ub=upper, b_ub=most, A_eq=equal, b_eq=sums, bounds=(0, None), method="highs")  # fmt: skip
     assert solved.success, "any shares are a solution, more or less near"
     return float(solved.fun), [max(float(x), 0.0) for x in solved.x[:count]]
 
