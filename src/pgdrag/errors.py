@@ -210,8 +210,8 @@ class DatasetDamaged(StorageError):
         key: the snapshot's.
     """
 
-    def __init__(self, message: str, *, key: str, detail: str | None = None) -> None:
-        super().__init__(message, detail=detail)
+    def __init__(self, message: str, *, key: str) -> None:
+        super().__init__(message)
         self.key = key
 
 

@@ -247,9 +247,9 @@ class Driver:
             return driving.measure()
 
     @contextlib.contextmanager
-    def watching(self, target: Target, *, every_s: float, seed: int = 0) -> Iterator[Watching]:
+    def watching(self, target: Target, *, every_s: float) -> Iterator[Watching]:
         """Watch what the server's processes wait for, `every_s` on average, until it is ended."""
-        job = driver_job("watch", target, None, seed)
+        job = driver_job("watch", target, None, 0)
         job |= {"watch": {"every_s": every_s, "interval_s": WATCH_INTERVAL_S}}
         job["server"]["application_name"] = WATCH_NAME
         with conversation([self.binary], job, ignore) as talk:

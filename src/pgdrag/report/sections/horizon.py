@@ -147,14 +147,14 @@ def _dose_panel(curve: DoseCurve) -> Panel:
     return Panel(curve.variant, "", _SHORT[curve.verdict], (fit,), highest, top, estimates=rates)
 
 
-def _doses_text(curves: Sequence[DoseCurve], *, width: int = 40) -> str:
+def _doses_text(curves: Sequence[DoseCurve]) -> str:
     """Return the points in characters: a line a dose, with a bar as long as its rate."""
     lines = []
     for curve in curves:
         highest = max(one.per_s.center for one in curve.points)
         lines.append(f"{curve.variant}: {_SHORT[curve.verdict]}")
         for one in curve.points:
-            bar = "█" * max(round(one.per_s.center / highest * width), 1)
+            bar = "█" * max(round(one.per_s.center / highest * 40), 1)
             rate = format_rate(significant(one.per_s.center, 3))
             lines.append(f"{one.rung:>6}  {_tenths(one.held_s):>10}  {bar} {rate}")
     return "\n".join(lines)
