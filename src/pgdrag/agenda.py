@@ -32,9 +32,9 @@ from pgdrag.model.events import (
     ignore,
 )
 
-# A trial whose host was lost so often is itself the reason, as far as anybody can tell.
+# A trial whose host was lost this often is probably the reason itself.
 MOST_LOSSES = 3
-# What a design knows so far is told of no more results of a block: it looks at all of them each time.
+# A design is not asked what it knows after more results of a block than this: it reads all of them each time.
 MOST_SO_FAR = 200
 _WRONG = "42"  # class of SQLSTATEs: syntax, names that are not there, missing rights
 
@@ -142,7 +142,7 @@ class Agenda:
             run.study.budget_s, Experience.of(journal.newest_results(run.study.workload, run.host))
         )
         self._queue: deque[_Asked] = deque()  # the design has asked for the first one
-        # Replicates of the queue's blocks that lack results: those that nobody has begun, the oldest first, and others.
+        # Replicates of the queue's blocks that lack results: first those not begun, oldest first, then others.
         self._waiting: list[_Series] = []
         self._begun: list[_Series] = []
         self._told = 0  # blocks
@@ -346,7 +346,7 @@ class Agenda:
         self._listen(TrialFinished(result, self._design.so_far(asked.results) if is_asked else ""))
 
     def _found(self, turn: Turn) -> _Series | None:
-        """Return what has a turn under way; None: that attempt is over, or nobody asked for it after all."""
+        """Return the owner of a turn under way; None if that attempt is over or was never asked for."""
         return next((one for one in self._begun if one.turn is turn), None)
 
     def _series_for(self, host: str, *, is_its_own: bool) -> _Series | None:

@@ -254,7 +254,7 @@ def drop_tables(server: Server, names: Sequence[str]) -> None:
         connection.execute(sql.SQL("DROP TABLE {}").format(tables))
 
 
-# Whoever may not see data_directory is told nothing.
+# A role that may not see data_directory gets no row.
 _PLACE_OF_TABLES = """
 SELECT coalesce(
     nullif(pg_tablespace_location(coalesce(named.oid, own.dattablespace)), ''),

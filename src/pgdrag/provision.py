@@ -248,7 +248,7 @@ class Provision:
             self._kept = provided.snapshot, provided.cluster
 
     def _take_kept(self, snapshot: Snapshot) -> Cluster | None:
-        """Return the cluster that the last trial left, if it is of this snapshot and lives."""
+        """Return the cluster that the last trial left, if it is of this snapshot and running."""
         if self._kept is None or self._kept[0] is not snapshot or not self._kept[1].is_running():
             self.remove_kept()
             return None

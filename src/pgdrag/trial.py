@@ -292,7 +292,7 @@ def _refuse_damaged(provided: Provided, said: Sequence[tuple[str, str | None]]) 
 
 
 def _refuse_full_disk(cluster: Cluster, messages: set[str], *, is_crashed: bool) -> None:
-    """Stop the run where the disk is full: no other trial would fare better.
+    """Stop the run if the disk is full: no other trial would do better.
 
     Raises:
         StorageError: one of the workload's errors, or the last words of a server that

@@ -173,7 +173,7 @@ class ValueClasses:
             columns[self.root(key)].append(column)
         for root, values in self._values.items():
             kind, own = self._kinds[root], columns[root]
-            # A value that nobody foresaw costs its own class its tokens, and not the whole capture.
+            # An unforeseen value loses its own class the tokens, but does not fail the whole capture.
             with suppress(ValueError, ArithmeticError, LookupError):
                 if kind == "json":
                     self._documents[root] = JsonTokens(

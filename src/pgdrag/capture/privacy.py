@@ -35,7 +35,7 @@ from pgdrag.twins.tokens import finite, has_moment, is_address, is_small
 # A cast to one of these makes a name of a constant.
 _NAMES = ("regclass", "regconfig", "regdictionary", "regproc", "regprocedure", "regtype", "regnamespace", "regoper", "regcollation")  # fmt: skip
 _KEYS = re.compile(r"\w+")
-# Of other languages nobody here knows where a constant or a comment begins.
+# In other languages it is not known where a constant or a comment begins.
 _READ_LANGUAGES = frozenset({"sql", "plpgsql"})
 _BOOLEANS = frozenset({"true", "false", "yes", "no", "on", "off"})
 
@@ -109,7 +109,7 @@ class Privacy:
         )  # fmt: skip
 
     def _all_tokens(self, key: Key, text: str | None, *, is_element: bool = False) -> tuple[str, ...] | None:  # fmt: skip
-        """Return the tokens of an array of values; None where one has none."""
+        """Return the tokens of an array of values; None if one of them has none."""
         if text is None:
             return ()
         values = elements_of(text)
@@ -277,7 +277,7 @@ class Privacy:
         return sql.replaced(text, found)
 
     def _written(self, constant: sql.Constant, key: Key | None, where: str) -> str:
-        """Return what stands in the place of a constant."""
+        """Return the replacement of a constant."""
         value = constant.value
         as_is = value if constant.is_number else sql.string_constant(value)
         if _is_name(constant):

@@ -118,7 +118,7 @@ def _ended(command: Callable[[], object]) -> int:
 
 
 def _internal_error(error: Exception) -> int:
-    """Print what somebody who mends pgdrag must know."""
+    """Print what a developer of pgdrag needs to know."""
     import platform
     import traceback
 

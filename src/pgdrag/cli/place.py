@@ -26,7 +26,7 @@ from pgdrag.servers.sweep import end_servers, sweep, sweep_devices
 
 
 class _Console(Console):
-    """Rich's own lets escape sequences of data pass, and ends with 1, which means *slower*, when its reader has gone."""
+    """Unlike Rich's own, it filters escape sequences in data, and does not exit with 1 (*slower*) on a broken pipe."""
 
     def on_broken_pipe(self) -> None:
         raise  # noqa: PLE0704 -- it is called while the error is handled

@@ -203,7 +203,7 @@ class _View:
                 *filter(None, words),
             )
         )
-        # A rate and what is known by it has its line; why there is none is told whole.
+        # A rate is cut to one line; the reason for a missing one is printed in full.
         is_cut = self.console.is_terminal and result.outcome is Outcome.MEASURED
         overflow: OverflowMethod = "ellipsis" if is_cut else "ignore"
         self.console.print(line, no_wrap=True, overflow=overflow, crop=False)

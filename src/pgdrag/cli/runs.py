@@ -213,7 +213,7 @@ def _one(name: str, form: str, link: str | None) -> tuple[str, str | bytes]:
 
 
 def _found_conf(findings: Findings) -> str:
-    """Return the configuration that a run recommends as a postgresql.conf, each line with what it brings.
+    """Return the configuration that a run recommends as a postgresql.conf, with the gain of each line.
 
     Raises:
         UsageError: the run recommends none.

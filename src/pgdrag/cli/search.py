@@ -157,7 +157,7 @@ def _named(settings: str) -> list[str]:
 
 
 def _within_reach(space: SearchSpace, command: StudyCommand) -> SearchSpace:
-    """Leave out what cannot be set on a server that exists, with why; throw-away servers have all of it."""
+    """Leave out what cannot be set on an existing server, with the reason; throw-away servers can have all of it."""
     from pgdrag.experiment.search_space import Excluded, SearchSpace
     from pgdrag.model import Level
 

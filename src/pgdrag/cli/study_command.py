@@ -250,7 +250,7 @@ def share_of(text: str, option: str) -> float:
 
 
 def _of_dataset_there(options: StudyOptions, runner: ExistingTrialRunner) -> StudyOptions:
-    """Return options with the workload whose dataset is in the server's database, and its size, where nobody has said."""
+    """Return options completed with the workload whose dataset is in the server's database, and its size."""
     if runner.place.has_own_database or options.experiment is not None:
         return options
     kinds, server = all_workloads(), runner.standing.server
@@ -264,7 +264,7 @@ def _of_dataset_there(options: StudyOptions, runner: ExistingTrialRunner) -> Stu
     size = found.dataset_size
     if size is None or getattr(options, size.option, None) is not None:
         return options
-    # Scripts of one's own need not touch the tables that happen to be there.
+    # A person's own scripts need not use the tables that happen to be there.
     is_own = options.file and not options.builtin
     if is_own and not (size.counted and may_read(server, size.counted)):
         return options

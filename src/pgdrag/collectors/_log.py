@@ -168,7 +168,7 @@ class LogReader:
         return False
 
     def _hand_out(self, message: LogMessage | None, own_pid: int | None) -> None:
-        # What the collectors' own session was refused is no error of the workload's.
+        # An error of the collectors' own session is not the workload's.
         if message is not None and (message.pid is None or message.pid != own_pid):
             # The server's clock is the machine's, which may have been set since.
             if correction_s := CLOCK.correction_s(message.unix_s):

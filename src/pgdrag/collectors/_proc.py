@@ -232,7 +232,7 @@ def read_text(pid: int, name: str) -> str:
 
 
 def _unread(pid: int, name: str, error: OSError) -> Unseen:
-    """Return why a file of a process could not be read: what is there, but not in sight, is not gone."""
+    """Return why a file of a process could not be read: a hidden process is not a process that is gone."""
     if name in _NOT_KEPT and not (PROC / "self" / name).exists():
         return Unseen(_NOT_KEPT[name])
     # While a process ends, its account is root's: its own user may not read it.

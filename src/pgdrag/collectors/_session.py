@@ -158,7 +158,7 @@ def making_extensions(
             connection.execute("SET default_transaction_read_only = off")
             connection.execute("SET client_min_messages = warning")
             connection.execute(QUIET.encode())
-            # In the workload's database it is there, and nobody else's.
+            # In the workload's database it exists, and is the workload's.
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {EXTENSIONS_SCHEMA}".encode())
             for name in names:
                 create = f"CREATE EXTENSION IF NOT EXISTS {name} SCHEMA {EXTENSIONS_SCHEMA}"

@@ -267,7 +267,7 @@ class TableSampler:
         return TablesSample(at_unix_s, took_s, tables, whole, sizes, entries, drawn)
 
     def _shares(self, counts: Sequence[int]) -> list[int]:
-        """Return how many pages of each table are read: all of the small ones, as far as time allows."""
+        """Return how many pages to read of each table: all of small ones, if time allows."""
         left = min(MOST_PAGES, max(_FEWEST_PAGES, int(BUDGET_S / self._page_s)))
         shares = [0] * len(counts)
         by_size = sorted(range(len(counts)), key=lambda at: counts[at])

@@ -139,7 +139,7 @@ _LOGGED = (
 
 
 def _work_done(vacuums: Sequence[Work]) -> Amounts:
-    """Return the work and the time of vacuums, as far as this server's log has them."""
+    """Return the work and the time of vacuums that this server's log has."""
     user_s = sum(vacuum.user_cpu_s for vacuum in vacuums)
     system_s = sum(vacuum.system_cpu_s for vacuum in vacuums)
     # What was cut off is half of the last digit, in the mean: so the shortest counts for something, too.

@@ -48,7 +48,7 @@ CUT_SHORT = "profile to the end"
 FIELDS = "pid,time,ip,sym,dso"  # of each sample, for `perf script -F`
 MOST_STACKS = 2_000
 REST = "…"  # stands for the stacks that are not kept
-# As stackcollapse-perf marks the kernel's functions, so that those who know it need not learn anew.
+# As stackcollapse-perf marks the kernel's functions.
 KERNEL = "_[k]"
 
 _HEAD = re.compile(r"^\s*(\d+)\s+(\d+\.\d+):\s*$")

@@ -83,7 +83,7 @@ class Relations(CounterCollector):
             size = stored_bytes(observer.cluster.data_directory / path) if path else 0
             sizes[f"{kind} {oid}"] = sizes.get(f"{kind} {oid}", 0) + size
         self._sizes = sizes
-        # What vacuum or TRUNCATE gave back is no growth, and does not count against that of others.
+        # Space freed by vacuum or TRUNCATE is not negative growth, and does not offset that of others.
         self._most = {name: max(size, self._most.get(name, 0)) for name, size in sizes.items()}
         return self._most
 

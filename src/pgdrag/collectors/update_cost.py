@@ -72,7 +72,7 @@ SET statement_timeout = '{TIMEOUT_MS}ms';
 SET default_transaction_read_only = off;
 SET plan_cache_mode = force_custom_plan
 """
-# Whatever the treatment makes the default: no other level finds somebody else's row where it was, and
+# Whatever the treatment makes the default: no other level finds another session's row where it was, and
 # none but this leaves serializable transactions of the workload's alone.
 _BEGIN, _ROLLBACK = "BEGIN ISOLATION LEVEL READ COMMITTED; ", "; ROLLBACK"
 # A lock that outlasts its transaction would not go with the rollback.

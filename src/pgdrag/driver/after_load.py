@@ -10,7 +10,7 @@ from pgdrag.errors import ServerLost
 from pgdrag.model.measurement import Measurement
 from pgdrag.units import format_duration
 
-# A server that recovers says so, and is worth a wait; of one that says nothing, somebody else may be quick to start it.
+# A server that reports recovery is worth a wait; one that reports nothing may be started soon by someone else.
 _PATIENCE_S, _PATIENCE_WITH_NOBODY_S = 30.0, 3.0
 _RECOVERS = "the database system is"
 _AGAIN_S = 0.5

@@ -149,7 +149,7 @@ def _lines(text: str) -> tuple[str, ...]:
 
 
 def _answer(lines: Sequence[str], asked: Asked) -> _Answer:
-    """Return what is said about the line of which most is known; else the first line itself."""
+    """Return the explanation of the most informative line; else the first line itself."""
     for pattern, answer in _RULES:
         for line in lines:
             if match := re.search(pattern, line):

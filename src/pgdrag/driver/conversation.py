@@ -40,10 +40,10 @@ LARGEST_LINE_BYTES = 16 * 2**20
 GRACE_S = 5.0
 # After its grace the driver gives threads that do not end this long, and then ends without them.
 THREADS_GIVEN_UP_S = 10.0
-# How much of its last words is told, and how often it is looked whether anybody still wants to hear them.
+# How much of its last output is shown, and how often to check whether the reader still waits for it.
 _LAST_BYTES = 2000
 _LOOK_S = 0.1
-# So a driver that was told to end has ended, whatever its threads do.
+# So a driver that was asked to end has ended, whatever its threads do.
 CANCELLED_S = GRACE_S + THREADS_GIVEN_UP_S + 1.0
 
 L = TypeVar("L", bound=Line)

@@ -132,7 +132,7 @@ def parameters_of(conninfo: str) -> dict[str, str]:
 
     Nothing is connected to.
     """
-    # It has read everything when it finds that this is no directory of a socket.
+    # It has read everything when it finds that this is not a socket's directory.
     nowhere = make_conninfo(conninfo, host="/dev/null", hostaddr="")
     connection = pq.PGconn.connect_start(nowhere.encode())
     try:

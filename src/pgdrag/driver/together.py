@@ -49,7 +49,7 @@ CERTAINLY = 100
 ASK_EVERY_S = 0.5
 # Questions before the window; the clearest answer counts.
 _QUESTIONS = 8
-# What is to happen at one moment everywhere is told so long before it.
+# An event that is to happen at the same moment everywhere is announced this long before.
 NOTICE_S = 0.5
 # This process itself was kept from listening.
 _AWAY_S = 1.0
@@ -126,7 +126,7 @@ def driving_together(
 
 
 def _run_of(run: Mapping[str, Any], index: int, of: int, load: LoadProfile) -> dict[str, Any]:
-    """Return what a driver is told of the load; when there are enough commits, only pgdrag knows."""
+    """Return the load for a driver, without the number of commits, which only pgdrag can count."""
     duration_s = load.budget_s if load.min_commits else load.measure_s
     share = {"index": index, "of": of}
     return {**run, "share": share, "min_commits": 0, "duration_s": duration_s}
@@ -252,7 +252,7 @@ class DrivingTogether:
             self._take(*news)
 
     def _listen_from_now_on(self) -> float:
-        """Forget who was silent while nobody listened."""
+        """Forget which generators were silent while nothing listened."""
         now_s = self._looked_s = time.monotonic()
         for one in self._members:
             one.heard_s = now_s
@@ -355,7 +355,7 @@ class DrivingTogether:
             )
 
     def _tell_intervals(self) -> None:
-        """Tell the intervals of which all generators have told, but those that had ended before."""
+        """Report the intervals that all generators which have not ended have reported."""
         while True:
             number = len(self._intervals)
             there = [one for one in self._members if len(one.intervals) > number]

@@ -62,7 +62,7 @@ class AlteredSettings(ABC):
         self._standing, self._server = standing, standing.server
         self._restart_command = restart_command
         self._noted: NotedChange | None = None
-        # What pgdrag has written, and nobody else should have changed.
+        # What pgdrag has written and no one else should have changed.
         self._now: dict[str, str | None] = {}
 
     def apply(self, wanted: Mapping[str, str]) -> dict[str, str]:
@@ -109,7 +109,7 @@ class AlteredSettings(ABC):
         """Return what sets a setting, or with None takes it back."""
 
     def _refuse_unread(self, connection: psycopg.Connection) -> None:  # noqa: B027
-        """Refuse to have the server read what somebody else has written."""
+        """Refuse a reload that would apply someone else's changes."""
 
     def _load(self, connection: psycopg.Connection) -> None:  # noqa: B027 (new sessions have it)
         """Have the server read what is written."""
@@ -247,7 +247,7 @@ class SystemSettings(AlteredSettings):
             self._refuse_others(connection)
 
     def _refuse_others(self, connection: psycopg.Connection) -> None:
-        """Refuse a restart that would put in force what somebody else has written since."""
+        """Refuse a restart that would apply someone else's later changes."""
         own = self._own_names()
         others = [name for name in waiting_for_restart(connection) if fold(name) not in own]
         if others:

@@ -359,7 +359,7 @@ class ExistingTrialRunner:
         with log.phase("apply settings"):
             refused = self._settings.apply({level.name: level.value for level in levels})
         log.warnings.extend(f"left out: {why}" for why in refused.values())
-        # During a restart nobody has the lock: another pgdrag may have taken it.
+        # The lock is free during a restart: another pgdrag may have taken it.
         self.stay_alone()
         there = replace(self.standing, server=self.server)
         taken = [level for level in levels if level.name not in refused]
@@ -416,7 +416,7 @@ class ExistingTrialRunner:
         return any(find(level.name).context == "postmaster" for level in changes)
 
     def _refuse_stale(self, changes: Sequence[Level]) -> None:
-        """Refuse to go on with what was seen of the server before nobody else could change it."""
+        """Refuse to continue with facts that were read before the server was locked."""
         was, now = self.standing, look_at(self.standing.server)
         names = {fold(level.name) for level in changes}
         differ = [x for x in sorted(names) if was.in_force.get(x) != now.in_force.get(x)]

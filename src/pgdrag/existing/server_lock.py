@@ -24,7 +24,7 @@ from pgdrag.existing.refusals import refusals_told
 from pgdrag.live.server import answering
 from pgdrag.units import format_duration
 
-# How the name of such a session begins; whoever undoes changes has another.
+# How the name of such a session begins; the session of an undo has another.
 _RUNS, _UNDOES = "pgdrag run ", "pgdrag restore"  # the latter's is that of `reaching`
 _LONGEST_HOST = 30  # of the 63 bytes of a name
 # Two that begin at once see each other and both step back; an undo after kill -9 takes a few seconds.
@@ -129,7 +129,7 @@ class ServerLock:
                 raise _refusal(self._server, found, wait_s)
             time.sleep(random.uniform(*_AGAIN_S))
             if wait_s:
-                # Only looks: whoever restarts the server for its trials must get it again.
+                # Only checks: a run that restarts the server for its trials must be able to take it again.
                 wait_until_free(self._server, left_s)
 
     def keep(self) -> None:
@@ -160,7 +160,7 @@ class ServerLock:
         self.give_up()
         yield
         if was_held:
-            # Who has it, or why the server does not answer, whoever needs it is told.
+            # Who has it, or why the server does not answer, is reported where the lock is needed.
             with suppress(PgdragError):
                 self.take()
 
@@ -189,7 +189,7 @@ def _seen_by(connection: psycopg.Connection) -> list[Rival]:
 
 
 def _obstacle(look: Callable[[], list[Rival]], wait_s: float) -> Rival | ServerLost | None:
-    """Return who is in the way; to whoever waits, also a server that does not answer, as another one may restart it."""
+    """Return who is in the way; while waiting, also a server that does not answer, since another run may restart it."""
     try:
         found = look()
     except ServerLost as lost:

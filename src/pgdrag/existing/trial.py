@@ -117,7 +117,7 @@ def _outcome_of(error: PgdragError, server: Server, life: object) -> Outcome:
 
 
 def _life(server: Server) -> object:
-    """Return what no two lives of a server have alike: a crash of one process begins a new one.
+    """Return a value that is unique to one life of a server: a crash of one process begins a new life.
 
     Raises:
         ServerLost: it does not answer.

@@ -148,7 +148,7 @@ def conf_diff(first: Side, second: Side) -> ConfDiff:
     return ConfDiff(tuple(differences), tuple(same))
 
 
-# Built in with 8 MB before PostgreSQL 15, which no server has that somebody made with initdb.
+# Built in with 8 MB before PostgreSQL 15; initdb always writes another value.
 BY_INITDB = "shared_buffers"
 
 

@@ -47,7 +47,7 @@ def make_plain(document: dict[str, Any], kinds: list[str], lines: KeyLines) -> W
 
 
 def _level_holders(document: dict[str, Any]) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
-    """The tables that may hold tables of levels, as far as they are tables."""
+    """The tables that may contain tables of levels, if they are tables."""
     rungs, scales = document.get("rungs"), document.get("scales")
     holders: list[tuple[KeyPath, Any]] = [(("baseline",), document.get("baseline"))]
     if isinstance(rungs, list):

@@ -105,7 +105,7 @@ def _rate(value: object) -> float | Course:
 def _course(
     value: list[Any] | dict[str, Any], ramp: type[_Ramp], pairs: TypeAdapter[Any]
 ) -> Course:
-    """Return what a ramp or pairs come to; the models' own mistakes name the key within."""
+    """Return the steps of a ramp or of pairs; the models' own mistakes name the key within."""
     if isinstance(value, dict):
         found = ramp.model_validate(value)
         values = found.values()

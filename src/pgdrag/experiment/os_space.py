@@ -47,7 +47,7 @@ def _dimension(
     own: str | None,
     here: Here,
 ) -> Dimension | str:
-    """Return a setting's dimension, or why it has none."""
+    """Return a setting's dimension, or why it is not searched."""
     others = [x for x in base if (x.kind, x.name) != (factor.name, name)]
     possible, why = [], ""
     for value in values:

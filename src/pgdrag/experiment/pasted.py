@@ -354,7 +354,7 @@ def _read_value(rest: str, notes: list[str], *, is_sql: bool) -> str | None:
 
 
 def _sql_value(strings: str) -> str:
-    """Return the value of SQL's strings, of which several are a list."""
+    """Return the value of SQL string literals; several form a list."""
     return ", ".join(x[0][1:-1].replace("''", "'") for x in _SQL_STRING.finditer(strings))
 
 

@@ -387,7 +387,7 @@ def _hint(setting: Setting, reason: str) -> str:
 
 
 def _excluded_why(setting: Setting, own: str | None, search: _Search) -> str:
-    """Return why a setting is no dimension whatever its values are, or ""."""
+    """Return why a setting cannot be searched whatever its values, or ""."""
     name = setting.name
     if setting.context == "internal":
         return _CATEGORIES["Preset Options"]
@@ -423,7 +423,7 @@ def _useless_why(setting: Setting, own: str | None) -> str:
 def _dimension(
     setting: Setting, own: str | None, rule: str | None, search: _Search
 ) -> Dimension | str:
-    """Return a setting's dimension, or why it has none."""
+    """Return a setting's dimension, or why it is not searched."""
     name = setting.name
     is_number = setting.vartype in ("integer", "real")
     if is_number and name not in _RANGES:

@@ -41,7 +41,7 @@ class BlockDevice(KernelFiles):
 
     name = "block_device"
     summary = 'the disk under the data: scheduler = "none", read_ahead_kb = 256, nr_requests, rq_affinity …'
-    # It changes the disk that is under the data, and that is somebody's: tests have disks of their own.
+    # It changes the disk under the data, which is not a test's to change: tests have disks of their own.
     examples: ClassVar[tuple[Example, ...]] = ()
 
     search_values: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -118,7 +118,7 @@ def _known_schedulers() -> set[str]:
 
 
 def _problem_of_loop(level: Level, what: str) -> Problem | None:
-    """Return why a scratch device will not have this: it is not made yet, but all are alike."""
+    """Return why a scratch device cannot have this: it does not exist yet, but all are the same."""
     queue = next(iter(sorted(_BLOCK.glob(_LOOP_QUEUES))), None)
     # Without any, the storage itself is the problem.
     return None if queue is None else _problem_of_queue(level, what, queue)

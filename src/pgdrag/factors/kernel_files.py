@@ -155,7 +155,7 @@ class KernelFiles(Factor):
         for noted in self._noted[first:]:
             settled = _settled(noted.change)
             if settled == _unchanged(noted.change):
-                # All was refused: what somebody changes from here on is not pgdrag's.
+                # All was refused: later changes are not pgdrag's.
                 journal.restore(noted)
                 self._noted.remove(noted)
             else:

@@ -53,7 +53,7 @@ _EITHER = (
     ("vm.dirty_ratio", "vm.dirty_bytes"),
     ("vm.dirty_background_ratio", "vm.dirty_background_bytes"),
 )
-# Writing these does something once, and there is nothing to put back.
+# Writing these triggers an action, and there is nothing to restore.
 _ACTIONS = ("vm.drop_caches", "vm.compact_memory", "vm.stat_refresh")
 _ALIKE = 0.9
 

@@ -22,7 +22,7 @@ from pgdrag.model import Level
 ROOT = Path("/sys/kernel/mm/transparent_hugepage")
 RESERVE = Path("/proc/sys/vm/min_free_kbytes")
 _NAME = re.compile(r"(khugepaged/|hugepages-\d+kB/)?[a-z][a-z_]*")
-# Of any kernel, so that a typo can be told from what this one does not offer.
+# Of any kernel, to distinguish a typo from what this kernel does not offer.
 _CHOICES = frozenset(
     (
         *("always", "madvise", "never", "inherit"),

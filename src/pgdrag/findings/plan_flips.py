@@ -191,7 +191,7 @@ def _guilty(
 
 
 def _group(number: int, now: Plan, everything: Subset, planner: Planner) -> AbstractSet[int]:
-    """Return changes that make the new plan and none of which can be left out then: others are left out one by one."""
+    """Return a minimal set of changes that makes the new plan: the others are left out one by one."""
     kept = everything
     for at in sorted(everything):
         if is_alike(now, planner(number, kept - {at})):

@@ -68,7 +68,7 @@ def _fits(treatments: Treatments) -> list[Fit]:
 
 
 def _parts(trials: Numbered) -> list[tuple[StepFinding, list[TrialRate]]]:
-    """Return each step with its rates in all trials; trials of which no whole interval lies within it are left out."""
+    """Return each step with its rates in all trials; trials without a whole interval within it are left out."""
     steps = trials[0][0].trial.load.steps if trials else ()
     end_s = max((measured.elapsed_s for _, measured in trials), default=0.0)
     ends = [*(step.at_s for step in steps[1:]), end_s]

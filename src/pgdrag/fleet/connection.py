@@ -16,7 +16,7 @@ from contextlib import suppress
 from pgdrag.errors import PgdragError
 from pgdrag.fleet.messages import FromCoordinator, FromHost, written
 
-# A profile of hours has some MB; whatever is larger is no message.
+# A profile of hours has some MB; anything larger is not a message.
 LARGEST_BYTES = 256 * 2**20
 _PIECE_BYTES = 16 * 2**10
 _LONG_BYTES = 256 * 2**10  # compressed: to unpack more would keep others waiting

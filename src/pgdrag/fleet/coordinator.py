@@ -182,7 +182,7 @@ class Coordinator:
         return not self._agenda.under_way
 
     def _dispatch(self) -> None:
-        """Give each host that is free what comes next for it, and stop what nobody wants any more."""
+        """Give each free host its next trial, and stop trials that are no longer wanted."""
         agenda = self._agenda
         if agenda is None:
             return
@@ -308,7 +308,7 @@ class Coordinator:
             return reason
         is_alive = self._now_s() - host.heard_s < self._order.lease_s
         if host.instance not in ("", hello.instance) and host.connection is not None and is_alive:
-            # Perhaps the one before it, of which nobody has seen yet that it is dead: it tries again.
+            # Perhaps its predecessor, whose death was not noticed yet: it tries again.
             raise ConnectionBroken("another process has the certificate of this host")
         return "the run is over" if self._is_ending else host.unable
 

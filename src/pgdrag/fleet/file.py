@@ -16,7 +16,7 @@ from pgdrag.toml_lines import KeyLines
 from pgdrag.units import parse_seconds
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-# What goes to another program's command line is no option of it, and no other program.
+# An argument to another program is neither an option of it nor another program.
 _HOST = r"^([A-Za-z0-9_][A-Za-z0-9_.-]*@)?[A-Za-z0-9][A-Za-z0-9._:-]*$"
 _PROGRAM = r"^(~?/?([A-Za-z0-9._-]+/)+)?pgdrag$"
 _OPTION = r"^--(account|constraint|cpus-per-task|mem|nodelist|partition|qos|reservation|time)=[A-Za-z0-9_.,:+-]+$"

@@ -66,7 +66,7 @@ _OF_DATABASE: LiteralString = f"""
                 catalog_age, since_s, statement_since_s, changed_s, verb, slot_type, reader, is_temporary)
  WHERE age IS NOT NULL AND database IN ('', current_database())
 """
-# Slots and standbys need not say since when: of a session that hides it, nobody knows that it is not short.
+# Slots and standbys need not say since when; a session that hides it may be a short one.
 _LONG: LiteralString = """
    AND (at_s - coalesce(since_s, statement_since_s) >= 1 OR object_type IN ('slot', 'standby'))
 """

@@ -77,7 +77,7 @@ def device_under(directory: Path) -> Device | str:
     mount = mount_holding(directory)
     try:
         number = directory.stat().st_dev
-        # Some file systems (btrfs) have a number of their own, which is no device's.
+        # Some file systems (btrfs) have a number of their own, which is not a device's.
         if os.major(number) == 0 and mount is not None and mount.source.startswith("/dev/"):
             number = Path(mount.source).stat().st_rdev
         return _device((_BY_NUMBER / _written(number)).resolve(strict=True))

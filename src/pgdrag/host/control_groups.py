@@ -178,7 +178,7 @@ class Limit(ABC):
     name: ClassVar[str]
     controller: ClassVar[str]
     needs_device: ClassVar[bool] = False
-    # How it reads where nobody limits anything.
+    # How it reads without a limit.
     default: ClassVar[str] = MAX
     # What version 1 does not do of it; "" where it does all.
     less_in_1: ClassVar[str] = ""
@@ -243,7 +243,7 @@ class _MemoryHigh(_MemoryMax):
 
 
 class _CpuMax(Limit):
-    """Microseconds on processors in each period of so many microseconds."""
+    """Microseconds on processors in each period, whose length is also in microseconds."""
 
     name = "cpu.max"
     controller = "cpu"
@@ -294,7 +294,7 @@ class _CpusetCpus(Limit):
         return [(self.name, self.value)]  # see `first_writes`
 
     def shown(self, group: Path, version: Version, device: str) -> str:
-        # A group that nobody set shows nothing of its own.
+        # A group without a limit shows nothing of its own.
         return _text(group / self.name) or effective_processors(group)
 
 

@@ -130,13 +130,13 @@ def _tell(stake: bytes, *, is_at_stake: bool) -> None:
     global _process
     if _owner_pid == os.getpid() and (stake in _stakes) is is_at_stake:
         return
-    # An interruption in the middle would leave a stake that the guardian was not told.
+    # An interruption in the middle would leave a stake that the guardian does not know.
     with uninterrupted(), _lock:
         _forget_another()
         (_stakes.add if is_at_stake else _stakes.discard)(stake)
         if _process is not None and _say((b"+" if is_at_stake else b"-") + stake):
             return
-        # There was none, or somebody has ended it.
+        # There was none, or it was ended.
         if _process is not None:
             _process.kill()
             _process.wait()
@@ -178,7 +178,7 @@ def _start() -> subprocess.Popen[bytes] | None:
 
 
 def _say(word: bytes) -> bool:
-    """Tell the guardian a word; False: it is gone."""
+    """Send the guardian a word; False: it is gone."""
     if _process is None or _process.stdin is None:
         return False
     try:

@@ -20,7 +20,7 @@ from pgdrag.errors import ServerError
 from pgdrag.host.process_sight import pids_of
 
 SERVER_USER_VARIABLE = "PGDRAG_SERVER_USER"
-# Numbers of users and groups that nobody hands out. The first lie above the ranges of systemd, shadow and SSSD. A
+# Numbers of users and groups that are not allocated otherwise. The first lie above the ranges of systemd, shadow and SSSD. A
 # container may not have those: there, numbers that systemd takes for services for as long as these run.
 OWN_NUMBERS = (range(2_100_000_000, 2_140_000_000), range(61_184, 65_520))
 # Who makes a cluster, as initdb asks for its user's name. Nothing of an experiment runs as that user.
@@ -133,7 +133,7 @@ def _are_mapped(numbers: range, numbers_map: Path) -> bool:
 
 
 def _take(number: int) -> socket.socket | None:
-    """Keep a number from other pgdrag processes for the life of this one; None: somebody has it."""
+    """Reserve a number for the life of this process; None if another pgdrag process has it."""
     if _is_named(number) or pids_of(own_user(number)):
         return None
     return _held(number)

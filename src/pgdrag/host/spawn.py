@@ -70,7 +70,7 @@ def spawn(
             try:
                 os.write(door, b"0")  # whoever writes it: cgroups(7)
             except OSError as error:
-                # The kernel's word for it means something else to whoever reads the server's log.
+                # The kernel's word for it would be misleading in the server's log.
                 is_empty = error.errno == errno.ENOSPC
                 reason = "it has no processors or memory" if is_empty else error.strerror
                 os.write(2, f'pgdrag: could not enter control group "{group}": {reason}\n'.encode())

@@ -41,7 +41,7 @@ def who_may_swap(path: Path) -> str | None:
         found = part.lstat()
         if found.st_uid not in trusted:
             return f'"{part}" belongs to user "{user_name(found.st_uid)}"'
-        # With an access control list, the bit of the group says that somebody named in it may write.
+        # With an access control list, the group bit says that some entry of the list may write.
         is_groups = bool(found.st_mode & stat.S_IWGRP) and (
             _is_shared(found.st_gid, trusted) or _names_others(part, trusted)
         )
@@ -54,7 +54,7 @@ def who_may_swap(path: Path) -> str | None:
 
 
 def _is_shared(gid: int, trusted: Collection[int]) -> bool:
-    """Whether others are in a group: this user's own, as "useradd" makes it, has nobody else in it."""
+    """Whether others are in a group; a user's own group, as "useradd" makes it, has no other members."""
     if gid != os.getegid():
         return True
     try:

@@ -185,7 +185,7 @@ class Journal(JournalReading):
 
     def begin_attempt(self, run_id: str, number: int, host: str = "") -> int:
         """Record that a trial begins, on a host of a fleet, and return which attempt at it this is, from 1."""
-        # An attempt that a power failure makes the journal forget has ended with it: nobody answers for it any more.
+        # An attempt that is lost from the journal in a power failure has ended with it.
         with self._transaction(is_flushed=False) as db:
             (attempt,) = db.execute(
                 "SELECT count(*) + 1 FROM attempt WHERE run_id = ? AND number = ?", (run_id, number)

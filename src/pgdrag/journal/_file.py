@@ -258,7 +258,7 @@ def _make_private(path: Path) -> None:
             found = each.lstat()
         except FileNotFoundError:
             continue
-        # With a WAL there is no rollback journal; SQLite deletes whatever file one names.
+        # With a WAL there is no rollback journal; SQLite deletes any file of that name.
         if not stat.S_ISREG(found.st_mode) or part == "-journal":
             raise JournalError(
                 f'cannot use journal {path}: "{each.name}" is not one of pgdrag\'s files',

@@ -34,7 +34,7 @@ from pgdrag.model.events import (
     TrialStarted,
 )
 
-# About an hour of one trial; of a longer one the file begins anew with what goes on then.
+# About an hour of one trial; after that the file starts again with the current state.
 MOST_BYTES = 4 << 20
 _SUFFIX = ".jsonl"
 
@@ -79,7 +79,7 @@ Noted = (
     | HostChanged
 )
 _KINDS: dict[str, type[Any]] = {one.__name__: one for one in get_args(Noted)}
-# What stays true when the file begins anew: the newest of each kind, of each host.
+# What stays true when the file starts again: the newest of each kind, of each host.
 _LASTING = (TrialsLeft, TrialBegan, TrialEnded, TimeLeft, PhaseStarted, OnHost, HostChanged)
 
 
@@ -142,7 +142,7 @@ class _Writer:
                 self._bytes += len(line)
 
     def _begin_anew(self) -> None:
-        """Replace the file by one with what is still true: whoever reads the old one sees that it has gone."""
+        """Replace the file by one with what is still true: a reader notices that the old one is gone."""
         if self._is_closed:
             return
         fresh = self._path.with_suffix(".new")

@@ -110,7 +110,7 @@ class LockQueues:
         locks: Mapping[int, Iterable[str]],
         each: float,
     ) -> None:
-        """Note who is waited for; each waiting session that was looked at stands for `each`."""
+        """Note who is waited for; each waiting session that was examined represents `each`."""
         if not behind:
             return
         about = {pid: rest for pid, *rest in observer.query(_ABOUT, list(behind))}

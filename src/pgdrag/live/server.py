@@ -188,7 +188,7 @@ class ExistingServer:
         return int(found[0]) if found else 0
 
     def _error_output_bytes(self) -> int:
-        """Return the size of the file to which the server writes its log by itself."""
+        """Return the size of the file to which the server itself writes its log."""
         if self._postmaster is None:
             return 0
         try:

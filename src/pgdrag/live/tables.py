@@ -32,7 +32,7 @@ SELECT pg_class.oid, reltuples::float8 AS estimated_rows,
        (SELECT count(*) FROM pg_index WHERE indrelid = pg_class.oid)::int AS indexes
   FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE pg_class.oid = ANY (%s)
 """
-# A query that has few rows to copy does not want all that it reads: it is no copy of a table.
+# A query that copies few of the rows that it reads is not a copy of a table.
 _COPIES: LiteralString = """
 SELECT CASE relid WHEN 0 THEN '' ELSE quote_ident(nspname) || '.' || quote_ident(relname) END AS table,
        count(*), max(tuples_processed / greatest(extract(epoch FROM clock_timestamp() - query_start), 0.001))::float8

@@ -173,7 +173,7 @@ def _asked(observer: Observer, sql: LiteralString) -> list[tuple[Any, ...]]:
 
 
 def _texts(observer: Observer, query_ids: Sequence[int]) -> dict[int, str]:
-    """Return the texts of statements by their numbers, as far as pg_stat_statements tells.
+    """Return the texts of statements by query ID, of those that pg_stat_statements has.
 
     Raises:
         Unseen: it is not in this database.

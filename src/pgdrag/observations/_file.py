@@ -226,8 +226,8 @@ class ReadFile:
             _refuse_other_content(path)
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                # Where nobody writes, and nobody was killed while writing, SQLite need not make its files beside it:
-                # whoever only reads could not remove them.
+                # If nothing writes and no writer was killed, SQLite need not create its files beside it:
+                # a reader could not remove them.
                 is_alone = not path.with_name(f"{path.name}-wal").exists()
                 is_fixed = _is_locked_for_readers(self._fd) and is_alone
                 uri = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_fixed else ''}"

@@ -216,7 +216,7 @@ def _planner(
         settings = {**settings, _SEARCH_PATH: f"{clock.PATH}, {path}"}
         found = server.session.plan(statement, settings)
         if isinstance(found, str):
-            # Programs may set where names are looked up, which nobody sees.
+            # Programs may set search_path, which cannot be seen.
             again = server.session.plan(statement, {**settings, _SEARCH_PATH: everywhere})
             found = found if isinstance(again, str) else again
         return found
@@ -225,7 +225,7 @@ def _planner(
 
 
 def _captured(twin: Twin) -> dict[str, str]:
-    """Return the settings of the original as far as they are told."""
+    """Return the known settings of the original."""
     return {x.name: x.value for x in twin.source.settings if x.value is not None}
 
 
@@ -235,7 +235,7 @@ def _all_schemas(twin: Twin) -> str:
 
 
 def _other_defaults(before: _Server, after: _Server, given: Collection[str]) -> dict[str, str]:
-    """Return the former version's defaults of what nobody sets, where the newer one has others: changes like lines."""
+    """Return the older version's defaults that the newer one has changed, as changes like lines."""
     names = (before.session.settings & after.session.settings) - set(given)
     return {
         name: before.default(name)

@@ -164,6 +164,6 @@ def _depths(text: str) -> list[int]:
 
 
 def _with_jit(plan: Plan, above: float) -> Plan:
-    """Return a plan that says whether it would be compiled: EXPLAIN says so only in a build that can."""
+    """Return a plan that tells whether it would be JIT-compiled: EXPLAIN shows that only in a build with JIT."""
     said = {key: value for key, value in plan.items() if key != "JIT"}
     return {**said, "JIT": {}} if number_of(plan, "Total Cost") > above else said

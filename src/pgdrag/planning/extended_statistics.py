@@ -31,7 +31,7 @@ SELECT nspname::text, stxname::text, s.oid::int8,
          WHERE attrelid = stxrelid AND attnum > 0 AND NOT attisdropped)
   FROM pg_catalog.pg_statistic_ext AS s JOIN pg_catalog.pg_namespace AS n ON n.oid = stxnamespace
 """
-# Alone and with its children: which of them a row of the original was of is not told, and the planner takes its own.
+# Alone and with its children: which of the two a row of the original was of is unknown, and the planner takes its own.
 _INSERT: LiteralString = """
 INSERT INTO pg_catalog.pg_statistic_ext_data (stxoid, stxdinherit, stxdndistinct, stxddependencies)
 SELECT %(oid)s, inherit, %(distinct)s::bytea::pg_ndistinct, %(dependencies)s::bytea::pg_dependencies

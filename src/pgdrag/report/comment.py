@@ -28,7 +28,7 @@ def render_comment(findings: Findings, *, alarms: FalseAlarms | None = None, lin
     """
     head = (*_head(findings, alarms), KeyValues(tuple(_whole(findings, link))))
     details = Details("Details", tuple(_details(findings)))
-    # So that whoever posts it can find it again, and replace it.
+    # So that the program that posts it can find and replace it.
     mark = f"<!-- pgdrag {re.sub(r'[^a-zA-Z0-9]+', '-', findings.run.study.name)} -->\n"
     for blocks in ((*head, details), head):
         text = f"{mark}{markdown_of(blocks)}\n"

@@ -114,7 +114,7 @@ def _panel(one: _Latencies) -> Panel:
 
 
 def _extent(shape: Shape) -> tuple[float, float]:
-    """Return where a distribution begins and ends, without what of its tails no one could see."""
+    """Return where a distribution begins and ends, without the invisible part of its tails."""
     below = np.cumsum(shape.counts) / sum(shape.counts)
     low = int(np.searchsorted(below, _TAIL))
     high = int(np.searchsorted(below, 1 - _TAIL))

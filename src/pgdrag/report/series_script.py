@@ -136,7 +136,7 @@ def _edges_ms(trace: Trace) -> tuple[int, ...]:
 
 
 def _rounded(value: float | None, digits: int) -> float | None:
-    """Return a number of so many digits, whole where it can be, which JSON has without a point."""
+    """Return a rounded number, as an integer where possible, since JSON then needs no point."""
     if value is None:
         return None
     short = float(f"{value:.{digits}g}")

@@ -166,7 +166,7 @@ class RunPages:
     # --- what runs now ---------------------------------------------------------------------------
 
     def _processes(self, journal: Journal) -> dict[str, int]:
-        """Return the process of each run that goes on.
+        """Return the process of each active run.
 
         Whether a process measures is asked once of each, because each question stays in its queue.
         """
@@ -354,7 +354,7 @@ class RunPages:
             raise UsageError("nothing was run without consent", hint="Go back and give it.")
         self._refuse_beside_another(journal)
         if programs := needed_programs(wanted):
-            # A file may have changed since somebody read what it starts.
+            # A file may have changed since its programs were shown.
             if request.value("programs") != _digest(programs) or not request.value("allow-run"):
                 raise UsageError(
                     "nothing was run without consent to the programs that it starts",

@@ -224,7 +224,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(found)
 
     def _refusal(self) -> HTTPStatus | None:
-        """Return why nobody is answered who asks so; None: whoever has the token is."""
+        """Return why a request is refused; None if it is valid with the token."""
         host = self.headers.get("Host", "")
         if not _HOST.fullmatch(host):
             return HTTPStatus.MISDIRECTED_REQUEST

@@ -142,7 +142,7 @@ class Started:
 
 def start(wanted: Wanted) -> Started:
     """Start a run in a session of its own: no terminal's end and no Ctrl-C of the server reaches it."""
-    # Without a name, so that nobody has to remove it.
+    # Without a name, so that it need not be removed.
     said = tempfile.TemporaryFile()  # noqa: SIM115 (it lasts as long as the command)
     process = subprocess.Popen(
         [*_PGDRAG, *wanted.arguments()],

@@ -117,7 +117,7 @@ class Cluster(Postmaster):
                 ):
                     scratch.make_private(each)
         except BaseException:
-            # Which may lie outside of the other one; after that nobody would know of it.
+            # Which may lie outside of the other one, and would be unknown afterwards.
             remove_tree(cluster.socket_directory)
             owned.remove()
             raise
@@ -161,7 +161,7 @@ class Cluster(Postmaster):
         if maker is not None:
             os.chown(self.data_directory, maker.uid, maker.gid)
         # "trust" lets every connection in as superuser. Connections can only come through a
-        # socket in a directory that nobody but root and the server's user can enter, and those
+        # socket in a directory that only root and the server's user can enter, and those
         # two can read the data directory anyhow: a password would protect nothing.
         self._run_tool(
             maker,

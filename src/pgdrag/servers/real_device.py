@@ -55,7 +55,7 @@ def refuse_taken_device(device: Path, *, allowed: frozenset[str], overwrite: boo
 
 
 def _use_of(device: Path) -> str | None:
-    """Return who uses a device, or part of it; None: nobody."""
+    """Return who uses a device or part of it; None if no one does."""
     number = device.stat().st_rdev
     home = _SYS_DEV / f"{os.major(number)}:{os.minor(number)}"
     parts = [each.parent for each in home.glob("*/partition")]

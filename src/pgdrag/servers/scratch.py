@@ -87,7 +87,7 @@ def default_root(uid: int) -> Path:
     if uid == 0:
         return _ROOTS_CACHE / "pgdrag"
     root = platformdirs.user_cache_path("pgdrag") / "scratch"
-    # A home that this user may not look into is no error.
+    # A home that this user may not read is not an error.
     nearest = next(each for each in root.parents if os.access(each, os.F_OK))
     is_usable = os.access(nearest, os.W_OK | os.X_OK) and network_file_system(nearest) is None
     return root if is_usable else former_root(uid)
@@ -293,7 +293,7 @@ class Scratch:
             return
         for _, directories, files, fd in os.fwalk(directory):
             for name in (*directories, *files):
-                # A link to a file of somebody else's stays what it is.
+                # A link to another user's file is left alone.
                 if os.stat(name, dir_fd=fd, follow_symlinks=False).st_uid == before.uid:
                     os.chown(name, user.uid, user.gid, dir_fd=fd, follow_symlinks=False)
         self.give(directory)

@@ -116,7 +116,7 @@ class ServerLog:
             except OSError:
                 continue
             if form := FORMATS.get(path.suffix):
-                # What the tail's start cut off is no message.
+                # A line that the start of the tail cut off is not a message.
                 messages = map(form.parse, form.records(tail))
                 found += [line for one in messages if one for line in _as_text(one)]
             else:

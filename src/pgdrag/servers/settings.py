@@ -316,7 +316,7 @@ def _canonical_number(setting: Setting, value: str) -> str:
     shown = f"{number:04o}" if is_mode else str(number) if is_integer else f"{number:g}"
     if not _bound(setting.min_value) <= number <= _bound(setting.max_value):
         low, high = (setting.written(float(x or 0)) for x in (setting.min_value, setting.max_value))
-        # The server says it in its own unit: "1342177280 8kB" is no word for 10TB.
+        # The server has it in its own unit: "1342177280 8kB" is not a good name for 10TB.
         typed = value.strip()
         is_bare = setting.unit and typed.lstrip("+-").replace(".", "", 1).isdecimal()
         meant = f" ({setting.written(number)})" if is_bare and number > 0 else ""
@@ -352,7 +352,7 @@ def _canonical_enum(setting: Setting, value: str) -> str:
 
 
 def _hidden_word(word: str, setting: Setting) -> str:
-    """Return the listed word that a word stands for which pg_settings.enumvals leaves out."""
+    """Return the listed word that means the same as a word that pg_settings.enumvals leaves out."""
     if {"on", "off"} <= set(setting.enumvals):
         return HIDDEN_SWITCHES.get(word, word)
     if setting.name == "wal_level" and word in ("archive", "hot_standby"):

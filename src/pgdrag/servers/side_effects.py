@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pgdrag.servers.conf import fold
 from pgdrag.units import parse_bool
 
-# A file of the server's own directory of libraries: whoever installed the server has put it there.
+# A file of the server's own library directory: it was installed with the server.
 _OWN_LIBRARY = re.compile(r"(\$libdir/(plugins/)?)?\w[\w.+-]*")
 _OWN_PATHS = frozenset({"", "$libdir", "$system"})
 _ELSEWHERE = frozenset({"syslog", "eventlog"})

@@ -45,7 +45,7 @@ _SPARE_BYTES = 64 * 2**20
 # All else as the file system has it by default. btrfs would give blocks of the file back to the disk
 # below, in the background of a trial, and get them again when they are written next.
 _ALWAYS_MOUNTED_WITH = {"btrfs": ("nodiscard",)}
-# Last, so that they decide: whatever gets onto the file system is no way to become root.
+# Last, so that they take precedence: nothing on the file system is a way to become root.
 _DECIDING_OPTIONS = ("nosuid", "nodev")
 _libc = ctypes.CDLL(None, use_errno=True)
 

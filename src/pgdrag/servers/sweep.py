@@ -133,7 +133,7 @@ def end_cluster(directory: Path) -> list[str]:
 
 
 def _owner_of(data_directory: Path) -> ServerUser | None:
-    """Return who ran the servers of a directory; None: whoever runs this process."""
+    """Return who ran the servers of a directory; None: the user of this process."""
     try:
         place = data_directory.stat()
     except OSError:

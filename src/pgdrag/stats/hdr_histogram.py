@@ -67,7 +67,7 @@ def encoded(counts: Places) -> str:
 
 
 def _unpacked(raw: npt.NDArray[np.uint8]) -> Places:
-    """Return counts of seven bits a byte, in which a negative number stands for as many zeros."""
+    """Return counts of seven bits a byte, in which a negative number means that many zeros."""
     ends = np.flatnonzero(raw < 0x80)
     if not len(ends) or ends[-1] != len(raw) - 1:
         raise ValueError("it is cut off")

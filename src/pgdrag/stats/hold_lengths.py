@@ -221,7 +221,7 @@ def estimate_lengths(
 
 
 def _middles(holds: Sequence[BoundedHold], edges: Array) -> Array:
-    """Return the length that each cell stands for: the mean of those known exactly, where there are any."""
+    """Return the length that represents each cell: the mean of those known exactly, if there are any."""
     # The first cell has all that are too short to count.
     found: Array = np.concatenate([edges[:1] / 2, np.sqrt(edges[:-1] * edges[1:])])
     longest_s = max(x.low_s for x in holds)

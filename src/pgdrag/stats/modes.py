@@ -20,7 +20,7 @@ _KERNEL /= _KERNEL.sum()
 _NOISE = float(
     np.sum(_KERNEL**2)
 )  # of the variance of a count, what is left of it once it is smoothed
-# A valley between two modes is at most this part of the lower one, and that by so many standard errors.
+# A valley between two modes is at most this part of the lower one, by this many standard errors.
 _DEEPEST_BUMP, _STANDARD_ERRORS = 0.85, 4.0
 _LEAST_SHARE = 0.02  # of all values, about a mode
 

@@ -116,7 +116,7 @@ def rate_interval(trial: TrialRate, *, confidence: float = 0.95) -> Interval:
     center = exact.center
     half = t_multiplier(confidence, spread.dof) * spread.log_se
     return Interval(
-        # The chance in counting is a floor: a lucky run of even batches is no better knowledge.
+        # The chance in counting is a floor: a lucky run of even batches does not mean more precision.
         low=min(exact.low, center * math.exp(-half)),
         center=center,
         high=max(exact.high, center * bounded_exp(half)),

@@ -245,7 +245,7 @@ def check_form(observations: Sequence[Observation]) -> None:
 
 
 class _Without:
-    """A cluster of which one thing is replaced."""
+    """A cluster with one attribute replaced."""
 
     def __init__(self, cluster: Cluster, **replaced: object) -> None:
         self._cluster = cluster

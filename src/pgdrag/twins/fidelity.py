@@ -244,7 +244,7 @@ class TwinCheck:
 
 @dataclass
 class _Totals:
-    """What all calls of one statement came to, whoever's role they were."""
+    """The totals of all calls of one statement, by all roles."""
 
     first: Statement | None = None
     time_s: float = 0.0

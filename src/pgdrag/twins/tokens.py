@@ -18,7 +18,7 @@ from itertools import pairwise
 MOST_SMALL = 99  # whole numbers up to this one are their own tokens: codes and small counts
 _SHORT = 3  # characters: `GC`, `USA`
 _ENDLESS = frozenset({"infinity", "-infinity", "nan"})
-# Dates before and after these are not somebody's, but stand for "never".
+# Dates before and after these are not real data, but mean "never".
 _FIRST_YEAR, _LAST_YEAR = 1200, 2900
 
 

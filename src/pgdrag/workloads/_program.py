@@ -169,7 +169,7 @@ def _end_group(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
     if not _has_exited(process.pid, 0):
         os.killpg(process.pid, signal.SIGTERM)
         _has_exited(process.pid, _GRACE_S)
-    # Before the leader is waited for: until then nobody else can have its number.
+    # Before the leader is waited for: until then its process ID cannot be reused.
     with contextlib.suppress(PermissionError):  # of a member that changed its user
         os.killpg(process.pid, signal.SIGKILL)
     _, status, used = os.wait4(process.pid, 0)
@@ -178,7 +178,7 @@ def _end_group(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
 
 
 def _has_exited(pid: int, wait_s: float) -> bool:
-    """Wait for the end of a child, at most so long; it is not reaped."""
+    """Wait for the end of a child, for a limited time; it is not reaped."""
     fd = os.pidfd_open(pid)
     try:
         poll = select.poll()

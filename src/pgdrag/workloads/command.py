@@ -389,7 +389,7 @@ def _refuse_failure(purpose: str, ended: Ended) -> None:
 
 
 def _result(pattern: str, results: Path, user: ServerUser | None) -> str:
-    """Return the newest file that the program wrote: no link, and nobody else's, as it may still put there."""
+    """Return the newest file that the program wrote: not a link, and not owned by another user."""
     uid = os.geteuid() if user is None else user.uid
     try:
         found = [path for path in results.resolve().glob(pattern) if path.resolve() == path]

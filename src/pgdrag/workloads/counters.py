@@ -115,7 +115,7 @@ INSERT INTO global_counter_balances SELECT i, 0, {START} {_FROM_ALL}"""
 _APPEND = f"""INSERT INTO global_counter_deltas (id, delta)
 SELECT :b_id::int, :{DELTA}::bigint FROM pg_advisory_xact_lock_shared(10)"""
 # One append in a thousand is followed by a roll-up, unless one is under way (lock 11). It chooses the mark while
-# nobody appends: every delta up to it has committed or never will, and those beyond it are for the next time.
+# nothing is appended: every delta up to it has committed or never will, and later ones are for the next time.
 # That takes no longer than the appends under way, and it does not ask for the horizon, which may be held.
 # The folding itself is one statement: a delta is in a balance, or behind the mark, and never in both.
 _ROLL_UP = """\\set turn random(1, 1000)
@@ -144,7 +144,7 @@ SELECT pg_advisory_unlock(11);
 # The variants are named as in the study that published them; its table is `global_counters (id, cnt)`. C10 was
 # published as an idea, without SQL: how it is meant here is said above.
 CATALOGUE: Mapping[str, Variant] = {
-    # What all others are compared with: an update by key, and nobody holds the horizon.
+    # What all others are compared with: an update by key while the horizon is not held.
     "C1": Variant("primary key, no holder", _PLAIN, _ADD),
     # The same table and statement as C1; the held horizon is another factor's level.
     "C2": Variant("primary key, under a holder", _PLAIN, _ADD),
@@ -370,7 +370,7 @@ class Counters(Workload):
 
 
 def _times(deltas: Sum, counters: int) -> Sum:
-    """Return what the deltas come to where each is added to so many counters."""
+    """Return the sum of the deltas, each of which is added to several counters."""
     return replace(
         deltas,
         sum=deltas.sum * counters,

@@ -294,7 +294,7 @@ class Scenarios(Workload):
 
 
 def _parts(weight: float) -> int:
-    """Return a share as a whole number; what is to be drawn at all is drawn."""
+    """Return a share as a whole number, at least 1 if it is not 0."""
     return max(round(_PARTS * weight), 1) if weight > 0 else 0
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 ROWS_VERSION = 5  # raised when the same twin gets other rows: datasets made before are made again
 
-# Functions and expressions of the twin run as whoever makes it.
+# Functions and expressions of the twin run as the role that restores it.
 _POWERS: LiteralString = """
 SELECT rolname::text FROM pg_catalog.pg_roles
  WHERE rolname IN ('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files')

@@ -81,7 +81,7 @@ class LogFormat(ABC):
         """Return how many messages of this format a text has."""
 
     def _at_s(self, stamp: str) -> float | None:
-        """Return the moment of "2026-11-21 11:06:37.775", most are of the second of the one before; None: it is none."""
+        """Return the time of "2026-11-21 11:06:37.775", usually in the same second as the one before; None if invalid."""
         if stamp[:19] != self._second:
             try:
                 moment = datetime.fromisoformat(stamp[:19])

@@ -183,7 +183,7 @@ class Sessions:
     def _note_busy(self, session: str, at_s: float) -> None:
         second = int(at_s)
         if second != self._second:
-            # Seconds in which nobody was busy count, too.
+            # Seconds without any busy session count, too.
             idle = second - self._second - 1 if self._second >= 0 else 0
             if self._busy:
                 self.at_once.add(len(self._busy))
@@ -224,7 +224,7 @@ class Sessions:
     def _finish(self, session: Session, ending: Ending, begin_s: float, end_s: float) -> None:
         current = session.current
         if current is None or not current.is_block:
-            # It began before the log: so did all that was held, as far as anybody knows.
+            # It began before the log; so, for all that is known, did everything that was held.
             self.cut += 1
             session.current, session.held = None, None
             return

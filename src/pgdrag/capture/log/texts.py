@@ -245,7 +245,7 @@ def skeleton(text: str) -> tuple[str, list[str]]:
             case "blank" | "comment":
                 pieces.append(" ")
             case "name":
-                # What separates statements is no part of a name.
+                # What separates statements is not part of a name.
                 pieces.append(token.text.replace(";", "_").translate(_UNMARKED))
             case _:
                 pieces.append(token.text.translate(_UNMARKED))
@@ -319,7 +319,7 @@ def _folded(key: str) -> str:
 def _control(words: Sequence[str]) -> Kind:
     two = " ".join(words[:2])
     kind = _CONTROL.get(two) or _CONTROL.get(words[0] if words else "")
-    # Back to a savepoint is no end; what was prepared is another transaction.
+    # ROLLBACK TO a savepoint does not end a transaction; a prepared one is another transaction.
     return "statement" if kind is None or "to" in words[1:4] or "prepared" in words[1:2] else kind
 
 

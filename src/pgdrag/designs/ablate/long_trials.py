@@ -164,7 +164,7 @@ class LongTrials:
         return sum(map(self.trials.is_open, sets.union(self._sets(self.draws).values())))
 
     def _room(self, *, has_others: bool) -> int:
-        """Return how many survivors can be players, so that the budget has room for two draws."""
+        """Return how many survivors can be players if the budget is to allow two draws."""
         spare = self._spare - 2 * END_TRIALS
         players = spare // (2 * _DRAWS_MIN) + 1
         exact = next((n for n in range(_EXACT_PLAYERS, 0, -1) if 2**n - 2 <= spare), 0)

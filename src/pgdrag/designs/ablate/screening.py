@@ -423,7 +423,7 @@ class Screening:
         of_change: dict[int, dict[Side, Compared]] = {change: {} for change in self.changes}
         for (side, group), found, call in zip(keys, effects, calls, strict=True):
             one = Compared(group, found, call)
-            # Of a group nobody knows which change it is, and one trial may have been slowed down by something else.
+            # In a group it is unknown which change it is, and one trial may have been slowed down by something else.
             is_certain = len(group) == 1 and self._count(side, group) > 1
             if call in (Call.SLOWER, Call.FASTER) and not is_certain:
                 one = replace(one, call=Call.SUSPECT)

@@ -272,7 +272,7 @@ class Procedure:
         history, goal = self.history, self.goal
         while True:
             history.stage = "confirm"
-            # The full trials that the confirmation lacks, as far as there are trials left.
+            # The full trials that the confirmation lacks, within the trials left.
             missing: list[Changes] = []
             for subset, wanted in (
                 (self.found, goal.confirm_trials),

@@ -171,7 +171,7 @@ class Search:
                 return SetVerdict.UNRESOLVED
 
     def _fill_up(self) -> Steps[None]:
-        """Add pieces until what is left out carries little enough by itself.
+        """Add pieces until the rest has little effect of its own.
 
         Where effects add up, one short trial of all that is left out says more than full ones of the
         candidate: it is fast, and its error is relative to what may be lost, not to the whole.

@@ -208,7 +208,7 @@ class Boundary(Design):
         return _failed(result) <= self.parameters.most_failed
 
     def _failing(self, result: Result) -> str:
-        """Return why a trial did not work; "" where it did, or nobody knows."""
+        """Return why a trial did not work; "" if it did, or if that is unknown."""
         if result.reason or self._works(result) or result.measurement is None:
             return result.reason
         errors = result.measurement.errors

@@ -253,7 +253,7 @@ class _Finder:
                 x.level for x in one.applied if x.effective is None and x.level.factor in crossed
             ]
 
-        # What could not be set is no such combination, whatever was measured under its name.
+        # If a level could not be set, the trial is not of this combination, whatever was measured under its name.
         self._lacking = {x.factor: x.name for one in trials for x in lacking(one)}
         self._fit = fit(
             {one.rung.name: one.rates for one in trials if one.rates and not lacking(one)}

@@ -118,7 +118,7 @@ class Procedure:
         self.stage = Stage.WEIGHING if observed[-1].is_brief else Stage.PROVING
 
     def _begin_of_confirming(self) -> int:
-        """Return where the last short trials before the proof begin that are of nothing but what was found and the baseline."""
+        """Return where the last short trials before the proof begin, which are only of the found point and the baseline."""
         proof = next((at for at, one in enumerate(self.history) if not one.is_brief), 0)
         points = {self.space.start, *(one.found for one in self.sought)}
         before = takewhile(lambda one: one.point in points, reversed(self.history[:proof]))

@@ -219,7 +219,7 @@ class Response:
         return float(expected.sum() + cross @ self._weights), math.sqrt(max(variance, 0.0))
 
     def _is_of(self, point: Point) -> Array:
-        """By trial, 1 where it is of a point other than the baseline, else 0."""
+        """Return 1 for each trial of a point other than the baseline, else 0."""
         if point == self.kernels.space.start:
             return np.zeros(len(self.tried))
         return np.array([float(one.point == point) for one in self.tried])
@@ -335,7 +335,7 @@ def _stack(kernels: Kernels, places: NDArray[np.intp]) -> Array:
 
 
 def _same_point(kernels: Kernels, places: NDArray[np.intp]) -> Array:
-    """Tell, by pair of trials, whether they are of the same point other than the baseline."""
+    """Tell for each pair of trials whether both have the same point, other than the baseline."""
     is_same = np.all(places[:, None, :] == places[None, :, :], axis=2)
     is_changed = np.any(places != np.array(kernels.space.start), axis=1)
     return np.asarray(is_same & is_changed[:, None], dtype=np.float64)

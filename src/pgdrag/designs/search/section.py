@@ -131,7 +131,7 @@ def _proof(found: SearchFinding) -> list[Block]:
 
 
 def _front(found: SearchFinding) -> list[Block]:
-    """Return what each configuration brings in each objective, and the picture where there are two of these."""
+    """Return the gain of each configuration in each objective, and a picture if there are two objectives."""
     if not found.front:
         return []
     objectives = list(found.front[0].gains)

@@ -61,7 +61,7 @@ class StatementRise:
 
 @dataclass(frozen=True)
 class _Quantity:
-    """What is counted of a statement, and what of it is the least of a call that matters."""
+    """What is counted of a statement, and the smallest amount per call that matters."""
 
     of: Callable[[StatementTotals | StatementUse], float]
     least: float

@@ -18,7 +18,7 @@ _TEMP_BYTES_PER_S = 250e6  # written and read again
 
 
 def _scanned_most(sights: Sights) -> tuple[TableUse, float] | None:
-    """Return the table of which sequential scans read most rows, if it is not a small one, and how many.
+    """Return the table with most rows read by sequential scans, unless it is small, and their number.
 
     Without those that COPY sends, since these are wanted. The table of a COPY (query) is unknown.
     """

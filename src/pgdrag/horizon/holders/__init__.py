@@ -18,7 +18,7 @@ from pgdrag.units import to_base_integer
 if TYPE_CHECKING:
     from pgdrag.servers.cluster import Cluster
 
-# By which sessions are known to whoever looks at the server: those that hold, those that see to it,
+# Names of sessions as pg_stat_activity shows them: those that hold, those that manage it,
 # and one that clears away when all is released.
 APPLICATION_NAME = "pgdrag horizon holder"
 WATCHER_NAME = "pgdrag horizon"
@@ -84,10 +84,10 @@ class Holder(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]  # one line for lists
     is_bounded_by_session: ClassVar[bool]  # it ends with its session, whatever happens to pgdrag
-    # It takes a server that pgdrag may connect to others and start anew.
+    # It needs a server that pgdrag may connect to others and restart.
     needs_cluster: ClassVar[bool] = False
     is_repeatable: ClassVar[bool] = True
-    # What the server must be started with, where nobody sets it.
+    # What the server must be started with, unless it is set.
     settings: ClassVar[Mapping[str, str]] = {}
 
     @classmethod

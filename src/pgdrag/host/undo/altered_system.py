@@ -117,7 +117,7 @@ class AlteredSystem(SettingsChange):
         return self._settled(is_changed=bool(changes) or bool(waiting), is_same=is_same)
 
     def _put_in_order(self, connection: psycopg.Connection) -> None:
-        """Set again what stands elsewhere than before; whoever has added a line or taken one away has decided it."""
+        """Restore the order of lines, unless someone else has added or removed a line."""
         conf = read_auto_conf(connection)
         if sorted(conf.values) != sorted(self.order):
             return
@@ -168,7 +168,7 @@ class AlteredSystem(SettingsChange):
         return Path(self.data_directory) if is_here else None
 
     def _by_its_file(self, directory: Path, *, overwrite: bool) -> RestoreResult:
-        """Put the file back of a server that is down, and start it if somebody has said how."""
+        """Restore the file of a server that is down, and start the server if a command for that is known."""
         conf = AutoConf(read_foreign(directory / FILE, _LARGEST_FILE_BYTES))
         changes, foreign = self.to_change(conf.values, overwrite=overwrite)
         if changes and not conf.is_plain:

@@ -82,7 +82,7 @@ class Remount(Change):
 
     def _now(self, found: Mount) -> dict[str, str]:
         in_force = found.in_force
-        # A flag that nobody shows is as it is by default, which its plain name stands for.
+        # A flag that is not shown has its default, which its plain name means.
         return {choice: in_force.get(choice, choice) for choice in self.before}
 
 

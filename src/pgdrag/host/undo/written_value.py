@@ -101,7 +101,7 @@ def restore_values(values: tuple[WrittenValue, ...], *, overwrite: bool) -> Rest
         return RestoreResult("already restored", f"{was}.")
     for value in values:
         now = shown[value.path]
-        # What is not there comes back as another value is put back, or is nobody's.
+        # A missing value comes back when another one is restored, or belongs to no one.
         ours = (None, value.before, now if value.after is None else value.after)
         if now not in ours and not overwrite:
             return RestoreResult(
@@ -111,7 +111,7 @@ def restore_values(values: tuple[WrittenValue, ...], *, overwrite: bool) -> Rest
                 '"pgdrag restore --overwrite".',
             )
     for value in values:
-        # Writing one may have put back another already, and some values cannot be written.
+        # Writing one may already have restored another, and some values cannot be written.
         if _shown_or_none(value) != value.before:
             try:
                 write_value(Path(value.path), value.before)

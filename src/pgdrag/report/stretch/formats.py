@@ -56,7 +56,7 @@ class ShownSeries:
     high: tuple[float, ...]
 
 
-# What stands in the JSON in place of a stretch's own, which has keys that are no text.
+# Types in the JSON that replace a stretch's own, whose keys are not strings.
 SHOWN: Mapping[str, Any] = {
     "waits": tuple[ShownWait, ...],
     "statements": tuple[ShownStatement, ...],
