@@ -5,7 +5,7 @@ Times are Unix seconds by the steady clock of the pgdrag that looked, unless sai
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdrag.model.recordings import Event, SeriesUnit
@@ -52,6 +52,15 @@ class Spread:
     low: float
     high: float
     known_s: float
+
+    @classmethod
+    def over(cls, parts: Sequence[Spread]) -> Spread:
+        """Return a quantity's intervals, one or more, as one."""
+        if len(parts) == 1:
+            return parts[0]
+        known_s = sum(one.known_s for one in parts)
+        mean = sum(one.mean * one.known_s for one in parts) / known_s if known_s else 0.0
+        return cls(mean, min(one.low for one in parts), max(one.high for one in parts), known_s)
 
 
 @dataclass(frozen=True)
@@ -166,10 +175,7 @@ class ObservedSeries:
     @property
     def whole(self) -> Spread:
         """All intervals as one."""
-        known_s = sum(x.known_s for x in self.spreads)
-        mean = sum(x.mean * x.known_s for x in self.spreads) / known_s if known_s else 0.0
-        low, high = min(x.low for x in self.spreads), max(x.high for x in self.spreads)
-        return Spread(mean, low, high, known_s)
+        return Spread.over(self.spreads)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 
@@ -21,11 +21,11 @@ from pgdrag.model.observed import (
     Statement,
     StatementTotals,
     Stretch,
-    Wait,
 )
 from pgdrag.model.recordings import SESSION_TYPES
 from pgdrag.observations.store import ObservationReader
-from pgdrag.observations.thinning import added_up, is_next, leading, merged
+from pgdrag.observations.thinning import added_up, is_next, leading, mean_waits, merged
+from pgdrag.report.stretch.words import utc_words
 from pgdrag.units import parse_seconds
 
 MOST_STATEMENTS = 50
@@ -106,7 +106,7 @@ def read_stretch(path: Path, begin: str | None = None, end: str | None = None) -
             observed_s=observed_s,
             resolutions=tuple(_resolutions(intervals)),
             series=(*_wait_series(samples), *_series(samples, reader.quantities())),
-            waits=_waits(samples, observed_s),
+            waits=mean_waits(samples, observed_s),
             statements=leading(added_up(one.statements for one in samples), MOST_STATEMENTS),
             # What happened before the first sample began is what it began with.
             events=reader.events(reader.ended_before(began), ended),
@@ -143,7 +143,7 @@ def _bounds(reader: ObservationReader, begin: str | None, end: str | None) -> tu
     span = reader.span()
     if span is None:
         raise ObservationsError("there is no sample in this file yet", path=reader.path)
-    first, last = (clock_words(x) for x in span)
+    first, last = (utc_words(x) for x in span)
     has = f"The file has samples from {first} to {last}."
     begin_s, end_s = (
         usual if text is None else moment(text, option, began_unix_s=span[0], ended_unix_s=span[1])
@@ -151,20 +151,15 @@ def _bounds(reader: ObservationReader, begin: str | None, end: str | None) -> tu
     )
     if begin_s >= end_s:
         raise UsageError(
-            f"--from ({clock_words(begin_s)}) is not before --to ({clock_words(end_s)})", hint=has
+            f"--from ({utc_words(begin_s)}) is not before --to ({utc_words(end_s)})", hint=has
         )
     if not reader.intervals(begin_s, end_s):
         raise ObservationsError(
-            f"there is no sample from {clock_words(begin_s)} to {clock_words(end_s)}",
+            f"there is no sample from {utc_words(begin_s)} to {utc_words(end_s)}",
             path=reader.path,
             hint=has,
         )
     return begin_s, end_s
-
-
-def clock_words(unix_s: float) -> str:
-    """Return a moment as `2026-11-25 14:00:05 UTC`."""
-    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def size_of_each(samples: int) -> int:
@@ -237,13 +232,3 @@ def _sessions_in(sample: Sample, wait_type: str | None) -> float:
             if kind == wait_type or (wait_type is None and kind not in _KINDS):
                 found += processes
     return found
-
-
-def _waits(samples: Sequence[Sample], observed_s: float) -> dict[Wait, float]:
-    """Return how many processes were in each wait, on average over the stretch; the largest first."""
-    time_s: dict[Wait, float] = {}
-    for sample in samples:
-        for wait, processes in sample.waits.items():
-            time_s[wait] = time_s.get(wait, 0.0) + processes * sample.observed_s
-    ranked = sorted(time_s, key=lambda wait: -time_s[wait])
-    return {wait: time_s[wait] / observed_s for wait in ranked}

@@ -70,7 +70,7 @@ def merged(samples: Sequence[Sample], *, level: int) -> Sample:
         observed_s=observed_s,
         wall_unix_s=last.wall_unix_s,
         values=_values(samples),
-        waits=_waits(samples, observed_s),
+        waits=mean_waits(samples, observed_s),
         statements=leading(added_up(one.statements for one in samples)),
         level=level,
     )
@@ -81,25 +81,17 @@ def _values(samples: Sequence[Sample]) -> dict[str, Spread]:
     for sample in samples:
         for name, spread in sample.values.items():
             by_name.setdefault(name, []).append(spread)
-    return {name: together(spreads) for name, spreads in by_name.items()}
+    return {name: Spread.over(spreads) for name, spreads in by_name.items()}
 
 
-def together(spreads: Sequence[Spread]) -> Spread:
-    """Return a quantity's intervals as one."""
-    if len(spreads) == 1:
-        return spreads[0]
-    known_s = sum(one.known_s for one in spreads)
-    low, high = min(one.low for one in spreads), max(one.high for one in spreads)
-    mean = sum(one.mean * one.known_s for one in spreads) / known_s
-    return Spread(mean, low, high, known_s)
-
-
-def _waits(samples: Sequence[Sample], observed_s: float) -> dict[Wait, float]:
+def mean_waits(samples: Sequence[Sample], observed_s: float) -> dict[Wait, float]:
+    """Return how many processes were in each wait on average over samples; the largest first."""
     time_s: dict[Wait, float] = {}
     for sample in samples:
         for wait, processes in sample.waits.items():
             time_s[wait] = time_s.get(wait, 0.0) + processes * sample.observed_s
-    return {wait: one / observed_s for wait, one in time_s.items()}
+    ranked = sorted(time_s, key=lambda wait: -time_s[wait])
+    return {wait: time_s[wait] / observed_s for wait in ranked}
 
 
 def added_up(

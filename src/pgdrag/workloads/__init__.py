@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from pgdrag import registry
 from pgdrag.model.load import LoadProfile
@@ -96,6 +96,18 @@ class DatasetSize:
     option: str
     start: float | None = None
     counted: str = ""
+
+
+class Weights(BaseModel):
+    """Weights of a workload's parts; not all of them are 0."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    @model_validator(mode="after")
+    def _has_weight(self) -> Self:
+        if not sum(self.model_dump().values()) > 0:
+            raise ValueError("at least one weight must be over 0")
+        return self
 
 
 class Workload(BaseModel, ABC):

@@ -14,12 +14,12 @@ from ctypes import c_float
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field
 
 from pgdrag.english import counted, listed
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Example, Measurement
-from pgdrag.workloads import DatasetSize, Driving, Objection, Workload
+from pgdrag.workloads import DatasetSize, Driving, Objection, Weights, Workload
 from pgdrag.workloads.pgbench import LARGEST_SCALE, Pgbench
 from pgdrag.workloads.scripts import Script
 from pgdrag.workloads.tables import violated
@@ -124,20 +124,12 @@ def _scripts(insert_rows: int) -> dict[str, str]:
     }
 
 
-class ScenarioWeights(BaseModel):
+class ScenarioWeights(Weights):
     """What each scenario has, as a share of the sum: of the sessions, or of the transactions."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     select: Annotated[float, Field(ge=0, le=1_000_000)] = 0.7
     update: Annotated[float, Field(ge=0, le=1_000_000)] = 0.2
     insert: Annotated[float, Field(ge=0, le=1_000_000)] = 0.1
-
-    @model_validator(mode="after")
-    def _has_weight(self) -> ScenarioWeights:
-        if not sum(self.model_dump().values()) > 0:
-            raise ValueError("at least one weight must be over 0")
-        return self
 
 
 class Scenarios(Workload):

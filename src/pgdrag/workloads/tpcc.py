@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field
 
 from pgdrag.english import counted
 from pgdrag.model.load import Closed, LoadProfile
-from pgdrag.workloads import DatasetSize, Objection, Workload
+from pgdrag.workloads import DatasetSize, Objection, Weights, Workload
 
 if TYPE_CHECKING:
     pass
@@ -19,22 +19,14 @@ BYTES_PER_WAREHOUSE = 110_000_000
 BYTES_WITHOUT_WAREHOUSES = 60_000_000
 
 
-class Mix(BaseModel):
+class Mix(Weights):
     """Weights of the five transactions; BenchBase's are 45, 43, 4, 4, 4."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     new_order: Annotated[float, Field(ge=0)] = 45
     payment: Annotated[float, Field(ge=0)] = 43
     order_status: Annotated[float, Field(ge=0)] = 4
     delivery: Annotated[float, Field(ge=0)] = 4
     stock_level: Annotated[float, Field(ge=0)] = 4
-
-    @model_validator(mode="after")
-    def _has_weight(self) -> Mix:
-        if not sum(self.model_dump().values()) > 0:
-            raise ValueError("at least one weight must be over 0")
-        return self
 
 
 class Tpcc(Workload):

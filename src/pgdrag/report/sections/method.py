@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 
 from pgdrag.english import counted, listed
 from pgdrag.findings.claim_kinds.analysis import StatedClaims
@@ -32,6 +31,7 @@ from pgdrag.report.document import (
 )
 from pgdrag.report.sections import Section
 from pgdrag.report.sections.answer import every_warning, note
+from pgdrag.report.stretch.words import utc_words
 from pgdrag.units import format_bytes, format_duration, format_interval, format_rate
 from pgdrag.workloads import Workload, all_workloads
 
@@ -186,7 +186,7 @@ def _cost_words(cost: InstrumentCost | None) -> str:
     other = "" if cost.is_alike else " (another workload or load)"
     return (
         f"throughput is {ratio} as high without them ({interval.confidence * 100:.3g} % CI), from "
-        f"{counted(cost.blocks, 'block')} of four turns on {_utc(cost.when_unix_s)[:10]}, {cost.workload}{other}"
+        f"{counted(cost.blocks, 'block')} of four turns on {utc_words(cost.when_unix_s)[:10]}, {cost.workload}{other}"
     )
 
 
@@ -202,14 +202,10 @@ def _place_and_time(run: RunRecord) -> list[tuple[str, str]]:
         ("PostgreSQL", run.server_version),
         ("pgdrag", run.pgdrag_version),
         ("Run", f"{run.run_id}, {run.status}, {len(run.results)}{planned} trials"),
-        ("Started", _utc(run.started_unix_s)),
-        ("In progress", "" if at is None else f"{at.words} since {_utc(at.started_unix_s)}"),
-        ("Finished", "" if run.finished_unix_s is None else _utc(run.finished_unix_s)),
+        ("Started", utc_words(run.started_unix_s)),
+        ("In progress", "" if at is None else f"{at.words} since {utc_words(at.started_unix_s)}"),
+        ("Finished", "" if run.finished_unix_s is None else utc_words(run.finished_unix_s)),
     ]
-
-
-def _utc(unix_s: float) -> str:
-    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _trials(results: Sequence[Result]) -> list[Block]:

@@ -76,6 +76,11 @@ def not_built_in(settings: Sequence[Setting]) -> list[Setting]:
     return [one for one in settings if one.value != one.default]
 
 
+def utc_words(unix_s: float) -> str:
+    """Return a moment as `2026-11-25 14:00:05 UTC`."""
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
 def clock_words(unix_s: float) -> str:
     """Return a moment, in UTC."""
-    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return utc_words(unix_s).removesuffix(" UTC")
