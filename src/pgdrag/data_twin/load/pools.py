@@ -189,7 +189,7 @@ def _make_asked(
     )
     connection.execute(f"DROP TABLE IF EXISTS {ASKED}".encode())
     with connection.transaction():
-        # How many rows there are of parts of this query, the planner does not know.
+        # How many rows parts of this query have, the planner does not know; so those are made before they are joined.
         connection.execute("SET LOCAL enable_nestloop = off")
         connection.execute(
             f"""
@@ -203,9 +203,9 @@ def _make_asked(
                         FROM pg_catalog.unnest(%(positions)s::float8[]) WITH ORDINALITY AS p (wanted, part) LEFT JOIN known USING (part)),
              others AS (SELECT there.*, row_number() OVER w AS k, count(*) OVER (PARTITION BY part) AS beside
                           FROM there WHERE token IS NULL WINDOW w AS (PARTITION BY part ORDER BY n)),
-             of_tokens AS (SELECT token, i, 1 + (i - 1) %% alike AS place
+             of_tokens AS MATERIALIZED (SELECT token, i, 1 + (i - 1) %% alike AS place
                              FROM there CROSS JOIN LATERAL pg_catalog.generate_series(1, round(share * {_ASKED_ROWS})::int) AS i WHERE token IS NOT NULL AND place = 1),
-             of_parts AS (SELECT part, i, 1 + (i - 1) %% beside AS k
+             of_parts AS MATERIALIZED (SELECT part, i, 1 + (i - 1) %% beside AS k
                             FROM others JOIN rest USING (part) CROSS JOIN LATERAL pg_catalog.generate_series(1, ceil(most * wanted)::int) AS i WHERE k = 1)
         SELECT row_number() OVER (ORDER BY pg_catalog.hashtextextended(token, i)) AS n, true AS is_common, token, share, {selected}
           FROM of_tokens JOIN there USING (token, place)
