@@ -177,6 +177,7 @@ def test_a_column_with_other_statistics_is_told(changes: dict[str, object], word
     [
         ("now() - interval $3", "now() - $1::interval"),
         ("extract($1 FROM at)", "date_part($1, at)"),
+        ("tags @> ARRAY[$1 /*, ... */]", "tags @> $1"),
     ],
 )
 def test_a_parameter_where_the_grammar_wants_a_constant_is_the_same(one: str, other: str) -> None:

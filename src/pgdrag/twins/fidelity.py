@@ -360,7 +360,11 @@ def statement_key(text: str) -> str:
             pieces.append(token.text.lower() if token.kind == "word" else token.text)
     key = _CAST.sub("?", _TYPED.sub("?", " ".join(pieces))).rstrip("; ")
     key = _EXTRACT.sub("date_part ( ? , ", key)
-    key = key.replace("= any ( ? )", "in ( ? )").replace("< > all ( ? )", "not in ( ? )")
+    key = (
+        key.replace("array [ ? ]", "?")
+        .replace("= any ( ? )", "in ( ? )")
+        .replace("< > all ( ? )", "not in ( ? )")
+    )
     return _CONTROL.get(key, key)
 
 

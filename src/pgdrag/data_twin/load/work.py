@@ -58,12 +58,13 @@ def work_of(plan: Mapping[str, Any]) -> Work:
 
 
 def balanced(executed: Sequence[tuple[Values, Work]], target: Work) -> list[tuple[Values, Work]]:
-    """Return executions in an order in which any number of the first ones do on average what they should.
+    """Return executions in an order in which any number of the first ones do on average about what they should.
 
-    For a statement of few calls, each of which may take much more than another: values by lot would miss by chance. What would
-    spoil the average is left out.
+    For a statement of few calls, each of which may take much more than another: values by lot would miss by chance. As many as
+    do together what they should are taken; what would spoil the average is left out.
     """
     left, found, rows, blocks = list(executed), list[tuple[Values, Work]](), 0.0, 0.0
+    errors: list[float] = []
 
     def error(work: Work) -> float:
         count = len(found) + 1
@@ -73,11 +74,12 @@ def balanced(executed: Sequence[tuple[Values, Work]], target: Work) -> list[tupl
     while left:
         at = min(range(len(left)), key=lambda x: error(left[x][1]))
         work = left[at][1]
-        if len(found) >= SOME and error(work) > _CLOSE:
-            break
+        errors.append(error(work))
         rows, blocks = rows + work.rows, blocks + work.blocks
         found.append(left.pop(at))
-    return found
+    counts = range(min(SOME, len(found)), len(found) + 1)
+    near = [x for x in counts if x and errors[x - 1] <= _CLOSE]
+    return found[: max(near, default=min(counts, key=lambda x: errors[x - 1] if x else 0.0))]
 
 
 def own_wal(work: Work) -> float:
