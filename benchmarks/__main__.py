@@ -37,6 +37,7 @@ BENCHMARKS = (
     "population_peers",
     "memory",
     "scale",
+    "reading",
 )
 
 
@@ -96,7 +97,7 @@ def main(
     """Compare pgdrag's load driver with its peers, side by side on one throw-away server.
 
     Prints a table and writes it to build/bench.json after each benchmark. Names for --only:
-    tpcc_benchbase, tpcc_go_tpc, pgbench, sysbench, population, population_peers, memory, scale.
+    tpcc_benchbase, tpcc_go_tpc, pgbench, sysbench, population, population_peers, memory, scale, reading.
     """
     signal.signal(signal.SIGTERM, _interrupt)
     depth = QUICK if quick else DEFAULT

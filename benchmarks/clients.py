@@ -210,7 +210,7 @@ def running(command: Command) -> Iterator[Client]:
                 death_signal=signal.SIGKILL,
                 output=log,
                 stdin=text.fileno(),
-                environment=clean_environment(("HOME", "JAVA_HOME")),
+                environment=clean_environment(("HOME", "JAVA_HOME", "PYTHONPATH")),
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise BenchmarkError(f'could not execute "{command.argv[0]}": {error}') from error

@@ -25,7 +25,7 @@ STUB = Path(__file__).parents[1] / "target" / "release" / "examples" / "stub_ser
 STUB_THREADS = 2
 ROUNDS = 3
 DURATION_S = 4.0
-RUN_S = DURATION_S + 3
+RUN_S = DURATION_S + 2
 MIB = 2**20
 IN_TIME = ">= 0.98"  # of the arrivals; the margin of `make bench`
 SELECT = Script("select", "\\set aid random(1, 100000)\nSELECT abalance FROM t WHERE aid = :aid;\n")

@@ -84,9 +84,13 @@ def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     overflow: OverflowMethod = "ellipsis" if sys.stdout.isatty() else "ignore"
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     out.width = max(out.width, widths[0] + 2)
-    for row, style in ((header, "bold"), *((row, "") for row in rows)):
-        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        out.print(line.rstrip(), style=style, no_wrap=True, overflow=overflow, crop=False)
+    first, *others = (
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (header, *rows)
+    )
+    # At once: Rich takes half a millisecond for each thing that it prints.
+    for lines, style in ((first, "bold"), ("\n".join(others), "")):
+        out.print(lines, style=style, no_wrap=True, overflow=overflow, crop=False)
 
 
 def open_scratch() -> Scratch:

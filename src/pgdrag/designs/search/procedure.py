@@ -342,7 +342,7 @@ class Procedure:
         self._confirmed_from = len(self.history)
         least, most = _CONFIRMING
         for rounds in range(most):
-            noise = max(self.response(one.aim).noise for one in self.sought)
+            noise = max(self.response(one.aim).trials.noise for one in self.sought)
             if rounds >= least and noise * math.sqrt(2 / rounds) <= _PRECISE:
                 return
             yield Request(tuple(dict.fromkeys((self.space.start, *points))))
@@ -357,7 +357,7 @@ class Procedure:
             point: fmean(aim.variance(one.variances) for one in trials if one.point == point)
             for point in (found, self.space.start)
         }
-        variance = 2 * self.response(aim).noise ** 2 + sum(within.values())
+        variance = 2 * self.response(aim).trials.noise ** 2 + sum(within.values())
         gain, half = fmean(gains), _CONFIDENT * math.sqrt(variance / len(gains))
         return Best(len(self.history), found, gain, gain - half, gain + half, is_confirmed=True)
 

@@ -30,7 +30,8 @@ def best(response: Response, feasible: Feasible) -> Point:
 
 def best_tried(response: Response, feasible: Feasible) -> Point:
     """Return the best of the points that were tried and ruined nothing; what effects add up to is no part of it."""
-    tried, ruinous = [one.point for one in response.tried], _ruinous(response, feasible)
+    tried = dict.fromkeys(one.point for one in response.tried)
+    ruinous = _ruinous(response, feasible)
     sound = [point for point in tried if point not in ruinous]
     return max(sound or tried, key=lambda point: response.gain(point)[0])
 

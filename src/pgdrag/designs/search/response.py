@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import scipy  # whose parts it loads when they are used: most commands have no search
@@ -84,6 +84,7 @@ class Kernels:
         of: by dimension, the covariance of its values with a greatest variance of 1.
         trends: by dimension, what its values are expected to gain beforehand by rules of thumb, and by how far from the
             baseline's they are: 2 x values.
+        expected: returns the log gain of a point that is expected beforehand, by each trend.
     """
 
     def __init__(self, space: Space, *, is_far_costly: bool = True) -> None:
@@ -96,6 +97,7 @@ class Kernels:
         ]
         # Prior draws are these times independent normal numbers.
         self.roots = [_root(one) for one in self.of]
+        self.expected = cache(self._expected)
         sds = [_EXPECTED if one.is_expected else _UNEXPECTED for one in space.dimensions]
         self.prior = np.log([*sds, _MISFIT])
 
@@ -130,12 +132,87 @@ class Kernels:
         way = (np.arange(len(one.values)) - start) / (rule - start)
         return np.asarray(_RULE_GAIN * np.clip(way, -1.0, 1.0))
 
-    def expected(self, point: Point) -> Array:
-        """Return the log gain of a point that is expected beforehand, by each trend."""
+    def _expected(self, point: Point) -> Array:
         found = np.zeros(2)
         for one, at in zip(self.trends, point, strict=True):
             found += one[:, at]
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """At least one trial, and what of them is the same whatever matters how much.
+
+    Attributes:
+        places: by trial and dimension, which value it had.
+        expected: the log gains that are expected beforehand: trials x trends.
+        values: by trial, its log gain less that.
+        noise: standard deviation between trials of one point, by those that were repeated.
+        own_variances: by trial, the variance of what it shares with no other.
+    """
+
+    kernels: Kernels
+    tried: Sequence[Tried]
+
+    @cached_property
+    def places(self) -> NDArray[np.intp]:
+        return np.array([one.point for one in self.tried], dtype=np.intp)
+
+    @cached_property
+    def expected(self) -> Array:
+        return np.array([self.kernels.expected(one.point) for one in self.tried])
+
+    @cached_property
+    def values(self) -> Array:
+        return np.asarray([one.value for one in self.tried] - self.expected.sum(axis=1))
+
+    @cached_property
+    def noise(self) -> float:
+        repeats: dict[Point, list[float]] = {}
+        for one in self.tried:
+            repeats.setdefault(one.point, []).append(one.value)
+        found = pooled_noise(repeats.values(), prior=_NOISE)
+        assert found is not None, "there is a prior"
+        return found.log_sd
+
+    @cached_property
+    def own_variances(self) -> Array:
+        within = np.array([one.variance for one in self.tried])
+        return np.asarray(self.noise**2 + within + _JITTER)
+
+    @cached_property
+    def same_point(self) -> Array:
+        """For each pair of trials, 1 where both have the same point, other than the baseline, else 0."""
+        is_same = np.all(self.places[:, None, :] == self.places[None, :, :], axis=2)
+        is_changed = np.any(self.places != np.array(self.kernels.space.start), axis=1)
+        return np.asarray(is_same & is_changed[:, None], dtype=np.float64)
+
+    @cached_property
+    def stack(self) -> Array:
+        """The covariance by each dimension and by what does not add up: these x trials x trials."""
+        places = self.places
+        by_dimension = [
+            one[np.ix_(places[:, at], places[:, at])] for at, one in enumerate(self.kernels.of)
+        ]
+        return np.array([*by_dimension, self.same_point])
+
+    @cached_property
+    def _shared(self) -> tuple[Array, Array]:
+        """The covariance by the trends, and by what trials of one block share."""
+        blocks = np.array([one.block for one in self.tried])
+        is_same = np.asarray(blocks[:, None] == blocks[None, :], dtype=np.float64)
+        trends = _TREND_SD**2 * self.expected @ self.expected.T
+        return trends, (_BLOCK_SHARE * self.noise) ** 2 * is_same
+
+    def covariance(self, squares: Array) -> Array:
+        """Return the covariance of the values.
+
+        Args:
+            squares: by each of the stack, its variance.
+        """
+        trends, blocks = self._shared
+        found = np.tensordot(squares, self.stack, axes=1) + _OFFSET_SD**2 + trends + blocks
+        return np.asarray(found + np.diag(self.own_variances))
 
 
 @dataclass(frozen=True)
@@ -145,44 +222,33 @@ class Response:
     Attributes:
         scales: by dimension, the standard deviation of its effect.
         misfit: standard deviation of what a point does beyond the sum of its changes.
-        noise: standard deviation between trials of one point.
         away: logarithms of how much more each dimension and the misfit matter than thought beforehand, and of how much
             all do.
     """
 
-    kernels: Kernels
-    tried: Sequence[Tried]
+    trials: Trials
     scales: Array
     misfit: float
-    noise: float
     away: Array
 
-    @cached_property
-    def _places(self) -> NDArray[np.intp]:
-        return np.array([one.point for one in self.tried], dtype=np.intp)
+    @property
+    def kernels(self) -> Kernels:
+        """How similar the values of each dimension are."""
+        return self.trials.kernels
 
-    @cached_property
-    def _values(self) -> Array:
-        return _beyond(self._expected, self.tried)
-
-    @cached_property
-    def _expected(self) -> Array:
-        return _expected(self.kernels, self.tried)
+    @property
+    def tried(self) -> Sequence[Tried]:
+        """The trials."""
+        return self.trials.tried
 
     @cached_property
     def _factor(self) -> tuple[Array, bool]:
-        covariance = _covariance(
-            _stack(self.kernels, self._places),
-            np.append(self.scales, self.misfit) ** 2,
-            self.noise,
-            self.tried,
-            self._expected,
-        )
+        covariance = self.trials.covariance(np.append(self.scales, self.misfit) ** 2)
         return scipy.linalg.cho_factor(covariance, lower=True)  # type: ignore[no-any-return]
 
     @cached_property
     def _weights(self) -> Array:
-        return np.asarray(scipy.linalg.cho_solve(self._factor, self._values))
+        return np.asarray(scipy.linalg.cho_solve(self._factor, self.trials.values))
 
     @cached_property
     def effects(self) -> list[tuple[Array, Array]]:
@@ -191,8 +257,8 @@ class Response:
         for at, scale in enumerate(self.scales):
             kernel = self.kernels.of[at]
             trends = self.kernels.trends[at]
-            cross = scale**2 * kernel[:, self._places[:, at]]
-            cross += _TREND_SD**2 * trends.T @ self._expected.T
+            cross = scale**2 * kernel[:, self.trials.places[:, at]]
+            cross += _TREND_SD**2 * trends.T @ self.trials.expected.T
             mean = trends.sum(axis=0) + cross @ self._weights
             taken = np.einsum("ij,ji->i", cross, scipy.linalg.cho_solve(self._factor, cross.T))
             prior = scale**2 * np.diag(kernel) + _TREND_SD**2 * (trends**2).sum(axis=0)
@@ -206,14 +272,14 @@ class Response:
         if point == over:
             return 0.0, 0.0
         expected = self.kernels.expected(point) - self.kernels.expected(over)
-        cross = _TREND_SD**2 * self._expected @ expected
+        cross = _TREND_SD**2 * self.trials.expected @ expected
         cross += self.misfit**2 * (self._is_of(point) - self._is_of(over))
         prior = _TREND_SD**2 * float(expected @ expected)
         prior += self.misfit**2 * ((point != start) + (over != start))
         for at, (one, other) in enumerate(zip(point, over, strict=True)):
             if one != other:
                 kernel, square = self.kernels.of[at], self.scales[at] ** 2
-                cross += square * (kernel[one] - kernel[other])[self._places[:, at]]
+                cross += square * (kernel[one] - kernel[other])[self.trials.places[:, at]]
                 prior += square * (kernel[one, one] - 2 * kernel[one, other] + kernel[other, other])
         variance = prior - float(cross @ scipy.linalg.cho_solve(self._factor, cross))
         return float(expected.sum() + cross @ self._weights), math.sqrt(max(variance, 0.0))
@@ -224,15 +290,16 @@ class Response:
             return np.zeros(len(self.tried))
         return np.array([float(one.point == point) for one in self.tried])
 
+    @cached_property
+    def _residuals(self) -> Array:
+        beyond = self.misfit**2 * self.trials.same_point @ self._weights
+        return np.asarray(self.trials.own_variances * self._weights + beyond)
+
     def alone(self, at: int) -> list[float]:
         """Return, by trial, its log gain over the baseline less the mean effects of all other dimensions."""
-        residuals = _own_variances(self.noise, self.tried) * self._weights
-        residuals += self.misfit**2 * _same_point(self.kernels, self._places) @ self._weights
         effects, _ = self.effects[at]
-        return [
-            float(residual + effects[one.point[at]])
-            for one, residual in zip(self.tried, residuals, strict=True)
-        ]
+        found: list[float] = (self._residuals + effects[self.trials.places[:, at]]).tolist()
+        return found
 
     def draw(self, rng: np.random.Generator) -> list[Array]:
         """Draw, by dimension, the effects of its values from what the trials leave possible.
@@ -243,13 +310,14 @@ class Response:
             scale * (root @ rng.normal(size=root.shape[1]))
             for scale, root in zip(self.scales, self.kernels.roots, strict=True)
         ]
-        at_trials = np.sum([one[self._places[:, at]] for at, one in enumerate(drawn)], axis=0)
+        at_trials = np.sum([one[self.trials.places[:, at]] for at, one in enumerate(drawn)], axis=0)
         blocks = np.array([one.block for one in self.tried])
         shared = {
-            x: rng.normal(scale=_BLOCK_SHARE * self.noise) for x in sorted({*blocks.tolist()})
+            x: rng.normal(scale=_BLOCK_SHARE * self.trials.noise)
+            for x in sorted({*blocks.tolist()})
         }
         at_trials = at_trials + np.array([shared[x] for x in blocks.tolist()])
-        own = np.sqrt(_own_variances(self.noise, self.tried))
+        own = np.sqrt(self.trials.own_variances)
         at_trials = at_trials + rng.normal(size=len(own)) * own
         beyond = {one.point: rng.normal(scale=self.misfit) for one in self.tried}
         beyond[self.kernels.space.start] = 0.0
@@ -257,13 +325,13 @@ class Response:
         at_trials = at_trials + _OFFSET_SD * rng.normal()
         kept = _TREND_SD * rng.normal(size=2)
         weights = scipy.linalg.cho_solve(
-            self._factor, self._values - at_trials - self._expected @ kept
+            self._factor, self.trials.values - at_trials - self.trials.expected @ kept
         )
-        kept = 1 + kept + _TREND_SD**2 * self._expected.T @ weights
+        kept = 1 + kept + _TREND_SD**2 * self.trials.expected.T @ weights
         return [
             kept @ self.kernels.trends[at]
             + one
-            + scale**2 * self.kernels.of[at][:, self._places[:, at]] @ weights
+            + scale**2 * self.kernels.of[at][:, self.trials.places[:, at]] @ weights
             for at, (one, scale) in enumerate(zip(drawn, self.scales, strict=True))
         ]
 
@@ -274,19 +342,14 @@ def respond(kernels: Kernels, tried: Sequence[Tried], before: Response | None = 
     Args:
         before: what fewer of the trials said, to begin from.
     """
-    places = np.array([one.point for one in tried], dtype=np.intp)
-    expected = _expected(kernels, tried)
-    values = _beyond(expected, tried)
-    stack = _stack(kernels, places)
-    noise = _noise(tried)
+    trials = Trials(kernels, tuple(tried))
+    values = trials.values
     spreads = np.array([_RELEVANCE_SD] * len(kernels.prior) + [_SHARED_SD])
     begin = np.zeros(len(kernels.prior) + 1) if before is None else before.away
 
     def loss(away: Array) -> tuple[float, Array]:
         squares = np.exp(2 * (kernels.prior + away[:-1] + away[-1]))
-        factor = scipy.linalg.cho_factor(
-            _covariance(stack, squares, noise, tried, expected), lower=True
-        )
+        factor = scipy.linalg.cho_factor(trials.covariance(squares), lower=True)
         weights = scipy.linalg.cho_solve(factor, values)
         inverse = scipy.linalg.cho_solve(factor, np.eye(len(values)))
         spread = away / spreads
@@ -294,7 +357,7 @@ def respond(kernels: Kernels, tried: Sequence[Tried], before: Response | None = 
         worth += 0.5 * float(spread @ spread)
         # The derivative of the likelihood by a covariance is half of this.
         by_covariance = inverse - np.outer(weights, weights)
-        slope = squares * np.einsum("dij,ij->d", stack, by_covariance)
+        slope = squares * np.einsum("dij,ij->d", trials.stack, by_covariance)
         return worth, np.append(slope, slope.sum()) + spread / spreads
 
     found = scipy.optimize.minimize(
@@ -306,59 +369,7 @@ def respond(kernels: Kernels, tried: Sequence[Tried], before: Response | None = 
         options={"maxiter": _ITERATIONS},
     )
     *scales, misfit = np.exp(kernels.prior + found.x[:-1] + found.x[-1])
-    return Response(kernels, tuple(tried), np.array(scales), misfit, noise, found.x)
-
-
-def _noise(tried: Sequence[Tried]) -> float:
-    repeats: dict[Point, list[float]] = {}
-    for one in tried:
-        repeats.setdefault(one.point, []).append(one.value)
-    found = pooled_noise(repeats.values(), prior=_NOISE)
-    assert found is not None, "there is a prior"
-    return found.log_sd
-
-
-def _beyond(expected: Array, tried: Sequence[Tried]) -> Array:
-    """Return, by trial, its log gain less what was expected of it beforehand."""
-    return np.asarray([one.value for one in tried] - expected.sum(axis=1))
-
-
-def _expected(kernels: Kernels, tried: Sequence[Tried]) -> Array:
-    """Return the log gains that are expected beforehand: trials x trends."""
-    return np.array([kernels.expected(one.point) for one in tried])
-
-
-def _stack(kernels: Kernels, places: NDArray[np.intp]) -> Array:
-    """Return the covariance of the trials by each dimension and by what does not add up: these x trials x trials."""
-    by_dimension = [one[np.ix_(places[:, at], places[:, at])] for at, one in enumerate(kernels.of)]
-    return np.array([*by_dimension, _same_point(kernels, places)])
-
-
-def _same_point(kernels: Kernels, places: NDArray[np.intp]) -> Array:
-    """Tell for each pair of trials whether both have the same point, other than the baseline."""
-    is_same = np.all(places[:, None, :] == places[None, :, :], axis=2)
-    is_changed = np.any(places != np.array(kernels.space.start), axis=1)
-    return np.asarray(is_same & is_changed[:, None], dtype=np.float64)
-
-
-def _same_block(tried: Sequence[Tried]) -> Array:
-    blocks = np.array([one.block for one in tried])
-    return np.asarray(blocks[:, None] == blocks[None, :], dtype=np.float64)
-
-
-def _covariance(
-    stack: Array, squares: Array, noise: float, tried: Sequence[Tried], expected: Array
-) -> Array:
-    found = np.tensordot(squares, stack, axes=1) + _OFFSET_SD**2
-    found = found + _TREND_SD**2 * expected @ expected.T
-    found = found + (_BLOCK_SHARE * noise) ** 2 * _same_block(tried)
-    return np.asarray(found + np.diag(_own_variances(noise, tried)))
-
-
-def _own_variances(noise: float, tried: Sequence[Tried]) -> Array:
-    """Return, by trial, the variance of what it shares with no other."""
-    within = np.array([one.variance for one in tried])
-    return np.asarray(noise**2 + within + _JITTER)
+    return Response(trials, np.array(scales), misfit, found.x)
 
 
 def _root(kernel: Array) -> Array:
