@@ -20,6 +20,7 @@ from pgdrag.cli.bench_options import (
     refuse,
 )
 from pgdrag.cli.options import DryRun, Postgres, refuse_hosts, with_options
+from pgdrag.cli.plain_output import print_json
 from pgdrag.english import capital
 from pgdrag.errors import EXIT_DONE
 from pgdrag.model.load import LoadProfile
@@ -260,7 +261,6 @@ class _Window:
 
 def _print_plan(plan: WindowPlan, *, json: bool) -> int:
     from pgdrag.cli.place import stdout
-    from pgdrag.cli.plain_output import print_json
     from pgdrag.cli.plan import NOTHING_RUN
     from pgdrag.report.sections.method import load_words
 

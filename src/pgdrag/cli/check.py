@@ -11,6 +11,7 @@ from pgdrag.cli.options import AllowChange, Json, Postgres
 from pgdrag.cli.plain_output import print_json
 from pgdrag.errors import UsageError
 from pgdrag.paths import is_file
+from pgdrag.units import format_bytes, format_duration
 
 if TYPE_CHECKING:
     from pgdrag.experiment.preflight import Checked, CheckedLevel, CheckedProblem, CheckedSkip
@@ -85,7 +86,6 @@ def _print(checked: Checked) -> None:
     from pgdrag.cli.progress import count_words
     from pgdrag.factors import Phase, is_of
     from pgdrag.servers.settings import version_text
-    from pgdrag.units import format_bytes, format_duration
 
     out = stdout(piped_width=PIPE_WIDTH)
     name, title = checked.experiment, checked.title

@@ -14,6 +14,7 @@ from pgdrag.cli.options import Json, RestartCommand, Wait
 from pgdrag.cli.plain_output import print_json
 from pgdrag.english import without_controls
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, StorageError, UsageError
+from pgdrag.units import format_bytes
 
 if TYPE_CHECKING:
     from pgdrag.host.undo import NotedChange, RestoreResult, UndoJournal
@@ -92,7 +93,6 @@ def clean(
     from pgdrag.cli.place import clear_former, clear_up, measuring
     from pgdrag.servers.scratch import Scratch
     from pgdrag.servers.snapshot import SnapshotStore
-    from pgdrag.units import format_bytes
 
     scratch, done, found = Scratch.open(), [], []
     with measuring(wait):

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgdrag.cli.options import Json, Postgres, command_group
+from pgdrag.cli.plain_output import print_json
+from pgdrag.english import counted, listed
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
 from pgdrag.paths import is_file
 
@@ -37,7 +39,6 @@ _SIDE = 'A file of settings, comma-separated name=value pairs, a server version,
 def explain(conf: Conf, postgres: Postgres = None, json: Json = False) -> int:
     """Say what each line of a configuration is."""
     from pgdrag.cli.place import stdout
-    from pgdrag.cli.plain_output import print_json
     from pgdrag.cli.running import open_runner
 
     lines = lines_of(conf, open_runner(postgres, ()).here)
@@ -67,9 +68,7 @@ def lint(conf: Conf, postgres: Postgres = None, json: Json = False) -> int:
     Exits with 1 if the server refuses a line.
     """
     from pgdrag.cli.place import stdout
-    from pgdrag.cli.plain_output import print_json
     from pgdrag.cli.running import open_runner
-    from pgdrag.english import counted
     from pgdrag.experiment.conf_lines import Severity
 
     lines = lines_of(conf, open_runner(postgres, ()).here)
@@ -103,7 +102,6 @@ def diff(
 
     1024MB is 1GB, and defaults differ by version.
     """
-    from pgdrag.cli.plain_output import print_json
     from pgdrag.cli.running import open_runner
     from pgdrag.experiment.conf_diff import conf_diff
 
@@ -123,7 +121,6 @@ _EMPTY = "''"
 
 def _print_diff(found: ConfDiff, sides: tuple[Side, Side]) -> None:
     from pgdrag.cli.place import stdout
-    from pgdrag.english import counted, listed
 
     out = stdout(piped_width=PIPE_WIDTH)
     printed: list[RenderableType] = []

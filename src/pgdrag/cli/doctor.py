@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgdrag.cli.options import Json, duration_of
+from pgdrag.cli.plain_output import print_json
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
 from pgdrag.paths import is_directory
 
@@ -71,7 +72,6 @@ def doctor(
     """
     from pgdrag.cli.doctor_conf import doctor_conf, is_configuration
     from pgdrag.cli.place import stderr, stdout
-    from pgdrag.cli.plain_output import print_json
     from pgdrag.cli.server_argument import live_line, named_server, time_words
     from pgdrag.findings.doctor import diagnose
     from pgdrag.findings.doctor.periods import change_between, period_of

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgdrag.cli.conf import lines_of, place_of
+from pgdrag.cli.plain_output import print_json
+from pgdrag.english import capital, counted, listed
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK
 from pgdrag.paths import is_file
 
@@ -37,9 +39,7 @@ def doctor_conf(conf: str, *, postgres: str | None, json: bool) -> int:
         The command's exit status: 1 where a line is known to hurt, or too large for the memory here.
     """
     from pgdrag.cli.place import open_journal, stdout
-    from pgdrag.cli.plain_output import print_json
     from pgdrag.cli.running import open_runner
-    from pgdrag.english import listed
     from pgdrag.experiment.conf_doctor import diagnose
     from pgdrag.experiment.known_effects import own_effects, shipped_effects
     from pgdrag.host.allowance import allowance
@@ -63,7 +63,6 @@ def doctor_conf(conf: str, *, postgres: str | None, json: bool) -> int:
 
 
 def _print(found: ConfDiagnosis, conf: str, out: Console) -> None:
-    from pgdrag.english import capital, counted, listed
 
     for suspicion in found.suspicions:
         places = [f"{place_of(x, conf)}{x.name} = {x.value}" for x in suspicion.lines]

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pgdrag.cli.options import Json
+from pgdrag.cli.plain_output import print_json
 from pgdrag.errors import ServerError
 
 
@@ -41,7 +42,6 @@ def fetch_(
     need no privileges, and are kept in the user's cache. Their content must have the hashes that this pgdrag knows.
     """
     from pgdrag.cli.place import stderr
-    from pgdrag.cli.plain_output import print_json
     from pgdrag.servers.binaries import find_binaries, refuse_too_old
     from pgdrag.servers.fetched import PROJECT, fetch, refuse_no_version
     from pgdrag.servers.scratch import remove_tree

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgdrag.cli.options import Json, Postgres, Wait, command_group
+from pgdrag.cli.plain_output import print_json
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
 from pgdrag.fleet.messages import Facts, Order
+from pgdrag.units import format_bytes
 
 if TYPE_CHECKING:
     from pgdrag.station import TrialRunner
@@ -81,10 +83,8 @@ def check(
     """
     from pgdrag.cli.on_fleet import open_fleet, with_consent
     from pgdrag.cli.place import measuring, plain_table, say, stdout
-    from pgdrag.cli.plain_output import print_json
     from pgdrag.fleet.coordinator import differences
     from pgdrag.fleet.installing import install_wheel
-    from pgdrag.units import format_bytes
 
     opened = open_fleet(fleet)
     assert opened is not None
@@ -171,7 +171,6 @@ def _open_bench(
     from pgdrag.host.machine import this_host
     from pgdrag.host.machine_lock import lock_name
     from pgdrag.model.program import is_program
-    from pgdrag.units import format_bytes
 
     if order.server_wanted is not None and os.sep in order.server_wanted and not allow_run:
         raise UsageError(

@@ -10,7 +10,9 @@ import typer
 
 from pgdrag.cli.options import Dsn, duration_of
 from pgdrag.cli.plain_output import print_document
+from pgdrag.english import counted
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INTERRUPTED, UsageError
+from pgdrag.units import format_bytes, format_duration, format_number, format_rate, parse_bytes
 
 if TYPE_CHECKING:
     from pgdrag.observations.recorder import Recorder, RecordingProgress
@@ -72,7 +74,6 @@ def observe(
     from pgdrag.host.clock import CLOCK
     from pgdrag.observations.recorder import Recorder
     from pgdrag.observations.store import LEAST_BYTES, ObservationWriter
-    from pgdrag.units import format_bytes, format_duration, parse_bytes
 
     for_s = math.inf if for_ is None else duration_of(for_, "--for", least_s=1.0, most_s=LONGEST_S)
     every_s = (
@@ -135,8 +136,6 @@ def _opened(path: Path, *, append: bool, most_bytes: int) -> ObservationWriter:
 
 def _progress_words(progress: RecordingProgress, for_s: float) -> str:
     from pgdrag.cli.server_argument import time_words
-    from pgdrag.english import counted
-    from pgdrag.units import format_duration, format_number, format_rate
 
     elapsed_s = progress.elapsed_s
     at = format_duration(round(elapsed_s)) if math.isinf(for_s) else time_words(elapsed_s, for_s)
@@ -154,8 +153,6 @@ def _progress_words(progress: RecordingProgress, for_s: float) -> str:
 def _ending(
     recorder: Recorder, file: ObservationWriter, samples: int, size_bytes: int
 ) -> list[str]:
-    from pgdrag.english import counted
-    from pgdrag.units import format_bytes
 
     found = [recorder.cost.words]
     if file.thinned:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgdrag.cli.options import Json, WindowHtml
+from pgdrag.cli.plain_output import print_document
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ def plans(
     Exit status: 0 done, 1 a plan changes and --fail-if-changed is given, 2 misuse or error.
     """
     from pgdrag.cli.place import open_scratch, refuse_unwritable, stderr, stdout, write_page
-    from pgdrag.cli.plain_output import print_document
     from pgdrag.experiment.arms import read_arm
     from pgdrag.planning.comparing import PlanQuestion, compare_plans
     from pgdrag.provision import look_here, problems_of

@@ -9,7 +9,9 @@ import typer
 
 from pgdrag.cli.options import Json
 from pgdrag.cli.plain_output import print_json
+from pgdrag.english import counted, listed
 from pgdrag.errors import StorageError
+from pgdrag.units import format_bytes
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,7 @@ def rm(
     """
     from pgdrag.cli.consent import ask
     from pgdrag.cli.place import open_journal, report_path, say, stdout
-    from pgdrag.english import counted, listed
     from pgdrag.host.machine_lock import measuring_pid
-    from pgdrag.units import format_bytes
 
     journal = open_journal()
     run_ids = list(dict.fromkeys(map(journal.find, run)))  # before the first of them is removed

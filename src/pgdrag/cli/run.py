@@ -29,6 +29,7 @@ from pgdrag.cli.options import (
     duration_of,
 )
 from pgdrag.errors import EXIT_DONE, UsageError
+from pgdrag.units import format_duration
 
 if TYPE_CHECKING:
     from pgdrag.cli.running import Runner
@@ -154,7 +155,6 @@ def resume(
     from pgdrag.experiment.consent import run_needs
     from pgdrag.findings.find import trials_left
     from pgdrag.model import Outcome
-    from pgdrag.units import format_duration
 
     refuse_unwritable(html)
     opened = open_fleet(fleet, dsn=dsn)

@@ -13,6 +13,7 @@ import typer
 from pgdrag.cli.options import Json, RunName
 from pgdrag.cli.plain_output import print_document, print_json
 from pgdrag.errors import UsageError
+from pgdrag.units import format_duration
 
 if TYPE_CHECKING:
     from pgdrag.findings.values import Findings
@@ -30,7 +31,6 @@ def runs(json: Json = False) -> None:
     """List all runs, newest first."""
 
     from pgdrag.cli.place import open_journal, print_rows
-    from pgdrag.units import format_duration
 
     summaries = open_journal().summaries()
     if json:

@@ -9,6 +9,7 @@ import typer
 
 from pgdrag.cli.compare import ARM_HELP
 from pgdrag.cli.options import LONGEST_BUDGET_S, StudyOptions, duration_of, with_options
+from pgdrag.cli.plain_output import print_json
 from pgdrag.errors import EXIT_DONE, UsageError
 from pgdrag.units import parse_bytes
 
@@ -196,7 +197,6 @@ def _print_space(space: SearchSpace, *, json: bool) -> None:
     from rich.table import Table
 
     from pgdrag.cli.place import stdout
-    from pgdrag.cli.plain_output import print_json
 
     if json:
         print_json(space)

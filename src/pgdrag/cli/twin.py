@@ -9,7 +9,10 @@ import typer
 
 from pgdrag.cli.horizon import capture_app
 from pgdrag.cli.options import Dsn, Json, Postgres, Wait, command_group, duration_of
+from pgdrag.cli.plain_output import print_document, print_json
+from pgdrag.english import counted, did_you_mean, listed
 from pgdrag.errors import EXIT_DONE, EXIT_FAILED_CHECK, EXIT_INTERRUPTED, UsageError
+from pgdrag.units import format_bytes, format_duration, format_number
 
 if TYPE_CHECKING:
     from pgdrag.capture.log.reading import LogProgress
@@ -87,7 +90,6 @@ def capture_twin(
     from pgdrag.servers.scratch import storage_errors
     from pgdrag.twins import twin_bytes
     from pgdrag.twins.file import LARGEST_TEXT_BYTES, text_bytes
-    from pgdrag.units import format_bytes, format_duration
 
     for_s = duration_of(for_, "--for", least_s=LEAST_S, most_s=LONGEST_S)
     if whole_log and not (log or server_log):
@@ -134,7 +136,6 @@ def capture_twin(
 
 
 def _log_words(log: LogProgress) -> str:
-    from pgdrag.units import format_bytes, format_duration
 
     speed = log.done / log.elapsed_s if log.elapsed_s else 0.0
     left = f", {format_duration(round((log.total - log.done) / speed))} left" if speed else ""
@@ -142,8 +143,6 @@ def _log_words(log: LogProgress) -> str:
 
 
 def _cost_words(cost: Cost) -> str:
-    from pgdrag.english import counted
-    from pgdrag.units import format_duration, format_number
 
     share = cost.query_s if cost.server_cpu_s is None else cost.server_cpu_s
     of_what = "waiting for answers" if cost.server_cpu_s is None else "of one of the server's processors"  # fmt: skip
@@ -198,8 +197,6 @@ def show(
     Exit status: 0 shown, 1 the scan found a value of the original, 2 misuse or error.
     """
     from pgdrag.cli.place import stdout
-    from pgdrag.cli.plain_output import print_document
-    from pgdrag.english import did_you_mean, listed
     from pgdrag.twins import read_twin
     from pgdrag.twins.file import document_text
     from pgdrag.twins.words import PARTS, summary_lines
@@ -282,7 +279,6 @@ def check(
         stdout,
         write_page,
     )
-    from pgdrag.cli.plain_output import print_document
     from pgdrag.cli.progress import showing_progress
     from pgdrag.provision import Provision
     from pgdrag.report.terminal import print_blocks
@@ -326,8 +322,6 @@ def _scanned(twin: Twin, dsn: str, rows: int) -> Scan:
 
 
 def _scan_lines(found: Scan) -> list[str]:
-    from pgdrag.english import counted
-
     searched = f"{counted(found.searched, 'value')} of the original searched for in {counted(found.texts, 'text')}"  # fmt: skip
     lines = [f"{searched}: {f'{len(found.leaks)} found' if found.leaks else 'none found'}."]  # fmt: skip
     lines += [f'  "{x.value}" in {x.where}' for x in found.leaks[:_SHOWN_LEAKS]]
@@ -341,7 +335,6 @@ def _scan_lines(found: Scan) -> list[str]:
 
 
 def _print_scan_json(found: Scan | None) -> int:
-    from pgdrag.cli.plain_output import print_json
 
     print_json(found)
     return EXIT_FAILED_CHECK if found is not None and found.leaks else EXIT_DONE
