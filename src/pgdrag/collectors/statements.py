@@ -115,7 +115,7 @@ class Statements(Collector):
         uses = attempt(self._moved)
         if isinstance(uses, Unseen):
             return Recordings(missing={self.name: uses.reason})
-        ranked = sorted(uses, key=lambda use: (-use.exec_s - (use.plan_s or 0.0), use.query))
+        ranked = sorted(uses, key=lambda use: (-use.time_s, use.query))
         drawn = drawn_over(_DRAWN, self._readings, window)
         return Recordings((*ranked[:MOST_STATEMENTS], *drawn.series))
 

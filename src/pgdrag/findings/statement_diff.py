@@ -64,7 +64,7 @@ def _shares(uses: Sequence[StatementUse], committed: int) -> Mapping[str, Statem
     return {
         use.query: StatementShare(
             calls=use.calls / committed,
-            time_s=(use.exec_s + (use.plan_s or 0.0)) / committed,
+            time_s=use.time_s / committed,
             blocks=(use.blocks_hit + use.blocks_read) / committed,
             blocks_read=use.blocks_read / committed,
             wal_bytes=use.wal_bytes / committed,

@@ -147,6 +147,11 @@ class StatementUse(Recording):
     io_s: float | None = None
     jit_s: float | None = None
 
+    @property
+    def time_s(self) -> float:
+        """In execution, and in planning where that is tracked."""
+        return self.exec_s + (self.plan_s or 0.0)
+
 
 @dataclass(frozen=True)
 class StatementPlan(Recording):

@@ -253,7 +253,7 @@ class _Totals:
 
     def add(self, one: Statement) -> None:
         self.first = self.first or one
-        self.time_s += _time_s(one)
+        self.time_s += one.time_s
         self.calls += one.calls
         for name, amount, _ in _AMOUNTS:
             self.sums[name] += amount(one)
@@ -435,10 +435,6 @@ def _relations(
         expected = table_scale(table) * one.bytes
         if max(expected, other.bytes) >= _SMALLEST_TABLE_BYTES and expected:
             yield RelationFidelity(f"{one.kind} {one.schema}.{one.name}", expected, other.bytes)
-
-
-def _time_s(one: Statement) -> float:
-    return one.exec_s + (one.plan_s or 0.0)
 
 
 def _share(part: float, whole: float) -> float:

@@ -34,10 +34,10 @@ def summary_lines(twin: Twin, file_bytes: int) -> Iterator[str]:
         per_s = format_rate(activity.commits / window_s)
         yield f"Window of {format_duration(window_s)}: {per_s} committed, {activity.rollbacks or 0:,} rolled back; {_sessions(twin)}."
     if load.statements:
-        total_s = sum(_time_s(x) for x in load.statements)
+        total_s = sum(x.time_s for x in load.statements)
         yield f"Statements: {len(load.statements)} with {sum(x.calls for x in load.statements):,} calls; the longest are"
         for one in load.statements[:_TOP_STATEMENTS]:
-            share = _time_s(one) / total_s if total_s else 0.0
+            share = one.time_s / total_s if total_s else 0.0
             yield f"  {100 * share:3.0f} %  {cut(one.text, _CUT)}"
     if load.other_calls:
         yield f"{load.other_calls:,} calls of other statements have no text here."
@@ -132,7 +132,7 @@ def _statements(twin: Twin) -> Iterator[str]:
 
 def _statement(one: Statement) -> Iterator[str]:
     who = f"{one.role}{'' if one.is_toplevel else ', within a function'}"
-    each = _time_s(one) / one.calls if one.calls else 0.0
+    each = one.time_s / one.calls if one.calls else 0.0
     yield f"  {one.number}. {one.calls:,} calls by {who}, {format_duration(each)} each, {format_number(one.rows / max(one.calls, 1))} rows each; {_blocks(one)}"
     yield f"     {one.text}"
     if one.parameters:
@@ -167,10 +167,6 @@ def _activity(twin: Twin) -> Iterator[str]:
 def _kept(twin: Twin) -> Iterable[str]:
     yield "Constants of the original that are kept:"
     yield from (f'  "{one.constant}" in {one.where}: {one.why}' for one in twin.kept)
-
-
-def _time_s(one: Statement) -> float:
-    return one.exec_s + (one.plan_s or 0.0)
 
 
 PARTS: Mapping[str, Callable[[Twin], Iterable[str]]] = {

@@ -58,6 +58,12 @@ class Statement:
     temp_io_s: Amount | None = None
     jit_s: Amount | None = None
     parallel_workers: Count | None = None
+
+    @property
+    def time_s(self) -> float:
+        """In execution, and in planning where that is tracked."""
+        return self.exec_s + (self.plan_s or 0.0)
+
     parameters: tuple[str, ...] = ()
     parameters_unknown: str = ""
 
