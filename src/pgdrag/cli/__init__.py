@@ -7,6 +7,7 @@ what it needs to run when it runs: `pgdrag --help` and completion import neither
 from __future__ import annotations
 
 import sys
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
@@ -72,6 +73,7 @@ class LazyCommands(TyperGroup):
         return name, command and load_command(str(name)), rest
 
 
+@cache
 def load_command(name: str) -> Any:
     """Import a command and return it as Typer runs it."""
     module, _, attribute = COMMANDS[name][0].partition(":")
