@@ -19,7 +19,9 @@ def test_the_operating_system_is_not_changed_for_a_server_that_is_away() -> None
     def change_host() -> list[Applied]:
         raise AssertionError("nothing is to be changed")
 
-    bench: Any = SimpleNamespace(check=lambda *_: [], begin=lost, server=None, version="18.6")
+    bench: Any = SimpleNamespace(
+        check=lambda *_: [], begin=lost, doubts=(), server=None, version="18.6"
+    )
     trial = Trial(1, 1, 1, Treatment("more"), WORKLOAD, LOAD, seed=1)
     found = run_trial_there(trial, bench, change_host, lambda _: None)
     assert (found.outcome, found.reason) == (Outcome.INVALID, "db is away")
