@@ -434,6 +434,17 @@ def test_values_are_asked_for_where_in_the_columns_order_the_log_says(shop: Clus
     assert found[2] > 400  # of the newest tenth any, not some
 
 
+def test_what_a_new_row_gets_that_is_computed_is_any_value_of_the_column(shop: Cluster) -> None:
+    added = of(1, "INSERT INTO slot (kind) VALUES (($1::int + $2) % $3)", rows=1)
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE slot AS SELECT (i % 5)::smallint AS kind FROM generate_series(1, 500) AS i")  # fmt: skip
+        connection.execute(b"ANALYZE slot")
+        quickly_prepared(connection, twin_of(added))
+        kinds = "SELECT DISTINCT (p1::int + p2::int) % p3::int FROM pgdrag_twin.pool_s1 ORDER BY 1"
+        found = [x for (x,) in connection.execute(kinds.encode()).fetchall()]
+    assert found == [0, 1, 2, 3, 4]
+
+
 def test_how_long_ago_is_one_value_for_all_keys(shop: Cluster) -> None:
     """Of two meters one has nine times as many values; calls ask for the last hour of either."""
     recent = of(1, "SELECT * FROM meter WHERE nr = $1 AND at >= now() - $2", rows=30, blocks=6)

@@ -56,6 +56,13 @@ def test_a_plan_says_which_columns_parameters_are_compared_with(
     assert said.tables == {"o": ("s", "orders")}
 
 
+def test_what_is_computed_has_a_first_parameter_and_may_have_a_divisor() -> None:
+    found = change_of("INSERT INTO t (a, b, c) VALUES ($1, ($2 + $3) % $4, $5 - $6)").assignments
+    assert [x.parameter for x in found if x.is_leading] == [2]
+    assert [x.parameter for x in found if x.is_divisor] == [4]
+    assert [x.parameter for x in found if x.is_plain or x.is_first] == [1, 5]
+
+
 def test_a_call_in_from_is_what_its_column_is_compared_with() -> None:
     call = {
         "Node Type": "Function Scan",

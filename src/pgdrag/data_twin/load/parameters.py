@@ -319,13 +319,17 @@ class ParameterValues:
         """Return what is written: to a new row what an old one has, to an old one what another has."""
         x, column = self.assigned[number], self._column(number)
         assert column is not None, "the caller has looked"
+        table = self.one.table
         if x.is_more:
             return ["'0'"]
-        if not (x.is_plain or x.is_first):
+        if x.is_divisor and table is not None and self._is_alike(number, column):
+            # What remains is then any of the column's values.
+            return [f"(SELECT greatest(max({quoted(column)}), 0) + 1 FROM {quoted(table.schema, table.name)})"]  # fmt: skip
+        is_leading = x.is_leading and x.is_inserted and self._is_alike(number, column)
+        if not (x.is_plain or x.is_first or is_leading):
             value = free_value(self.one, number, self.now)
             return [f"'{value}'" if value is not None else "NULL"]
         own = f"{main if self._is_changed(main) else TARGET}.{quoted(column)}"
-        table = self.one.table
         if x.is_inserted and table is not None and column in table.advancing:
             return [self._latest(table, column, own, main)]
         others = apart(self.one).get(column) if x.is_inserted else None
@@ -339,6 +343,11 @@ class ParameterValues:
         if not x.is_inserted and table is not None and self._is_asked_for(table, column):
             other = f"{self._another(table, column, own)}, {other}"
         return [f"coalesce({other}, {own})"]
+
+    def _is_alike(self, number: int, column: str) -> bool:
+        """Whether a parameter is a number, and the column that something computed from it is written to has numbers, too."""
+        table = self.one.table
+        return table is not None and {self.one.types[number - 1], table.types[column].partition("(")[0]} <= NUMERIC  # fmt: skip
 
     def _is_asked_for(self, table: Table, column: str) -> bool:
         """Whether a condition says what a column of the changed table has before."""

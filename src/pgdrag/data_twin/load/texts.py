@@ -71,6 +71,8 @@ class Assignment:
         is_plain: the value is the parameter, and not computed from it.
         is_first: of a sum or difference of parameters: `$1 - $2`.
         is_more: added in such a sum, or subtracted.
+        is_leading: the first of another expression.
+        is_divisor: of a remainder: `($1 + 2) % $2`.
         row: of VALUES, from 0.
         is_inserted: by INSERT, not by its ON CONFLICT.
     """
@@ -83,6 +85,8 @@ class Assignment:
     is_inserted: bool = False
     is_first: bool = False
     is_more: bool = False
+    is_leading: bool = False
+    is_divisor: bool = False
 
 
 @dataclass(frozen=True)
@@ -204,10 +208,12 @@ def _assignment(
     is_plain = re.fullmatch(r"\(*\s*\$\d+\s*\)*\s*(::[\w \[\]\".()]+)?|(?i:cast)\s*\(\s*\$\d+\s+(?i:as)\s.*", value) is not None  # fmt: skip
     first, *more = parameters_of(value) or [0]
     is_sum = bool(more) and SUM.fullmatch(value) is not None
+    divisors = {int(x) for x in re.findall(r"%\s*\$(\d+)", value)}
     for number in parameters_of(value):
         yield Assignment(
             number, column, is_plain, place, row, is_inserted,
             is_first=is_sum and number == first, is_more=is_sum and number != first,
+            is_leading=number == first and not (is_plain or is_sum), is_divisor=number in divisors,
         )  # fmt: skip
 
 
