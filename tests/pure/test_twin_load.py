@@ -13,7 +13,14 @@ from pgdrag.data_twin.load.conditions import Conditions, conditions
 from pgdrag.data_twin.load.constants import Home, homes, session_constants
 from pgdrag.data_twin.load.fresh import Fresh
 from pgdrag.data_twin.load.kinds import Constant, Link, Loop, Step, TransactionType
-from pgdrag.data_twin.load.links import Foreign, belonging, foreign_keys, linked, most_absent
+from pgdrag.data_twin.load.links import (
+    Foreign,
+    alike_in_a_call,
+    belonging,
+    foreign_keys,
+    linked,
+    most_absent,
+)
 from pgdrag.data_twin.load.mix import mix_of
 from pgdrag.data_twin.load.owned import OwnedRows, homes_of_owned, owned_rows, with_owned
 from pgdrag.data_twin.load.scripts import (
@@ -608,6 +615,18 @@ def test_what_a_later_statement_finds_by_the_same_key_is_there() -> None:
     assert most_absent([both], found, twin_of())[1] == pytest.approx(0.05)
     assert most_absent([both, alone], found, twin_of())[1] == pytest.approx((3 * 0.05 + 1) / 4)
     assert most_absent([alone], found, twin_of()) == {1: 1.0}
+
+
+def test_rows_of_one_insert_have_the_values_in_common_that_a_log_told() -> None:
+    links = (
+        Link(1, 3, 1, 1),
+        Link(1, 4, 1, 2, differences=(1,)),
+        Link(1, 1, 0, 1),
+        Link(1, 5, 1, 1, is_exact=False),
+    )
+    kind = TransactionType("t", 1, (Step(1), Step(2)), links=links, knows_order=True)
+    assert alike_in_a_call([kind], 2) == {3: 1}
+    assert alike_in_a_call([kind], 1) == {}
 
 
 def test_shares_have_what_is_not_there_at_most_as_often_as_is_said() -> None:

@@ -108,6 +108,7 @@ class Bench:
         asked: float = 0.0,
         is_placed: bool = False,
         most_absent: float = 1.0,
+        alike: Mapping[int, int] | None = None,
     ) -> None:
         """Begin.
 
@@ -128,7 +129,7 @@ class Bench:
         self._other = (
             "placed" if is_placed else "row"
         )  # what is not asked, or where nothing tells what is
-        self._most_absent = most_absent
+        self._most_absent, self._alike = most_absent, dict(alike or {})
         self._serial = itertools.count(1)
         # What is changed and rolled back leaves dead rows: a query finds the same rows without.
         probe = probe_of(one.text)
@@ -491,12 +492,15 @@ class Bench:
         return [self.with_fresh(row) for row in self._connection.execute(query.encode()).fetchall()]
 
     def with_fresh(self, row: Sequence[str | None]) -> Values:
-        """Return a row's values, with new ones where it needs what no row has."""
+        """Return a row's values as the load sends them, with new ones where it needs what no row has."""
         serial = next(self._serial)
-        return [
+        values = [
             self._fresh[n].value(serial) if n in self._fresh else value
             for n, value in enumerate(row, start=1)
         ]
+        for n, other in sorted(self._alike.items()):
+            values[n - 1] = values[other - 1]
+        return values
 
     def selection(self, stratum: Stratum) -> str:
         """Return the query for a stratum's candidates, a column for each parameter, without an order."""

@@ -136,6 +136,17 @@ def most_absent(
     return {number: absent[number] / count for number, count in calls.items() if count}
 
 
+def alike_in_a_call(kinds: Iterable[TransactionType], number: int) -> dict[int, int]:
+    """Return parameters of a statement that are always equal to an earlier one of the same call, as a log told: rows of one INSERT."""
+    return {
+        x.parameter: x.from_parameter
+        for kind in kinds
+        for x in kind.links
+        if x.step == x.from_step and kind.steps[x.step].statement == number and x.from_parameter < x.parameter
+        if x.is_exact and not (x.differences or x.is_of_round or x.is_in_step or x.returned)
+    }  # fmt: skip
+
+
 def _most_absent(
     kind: TransactionType, statements: Mapping[int, Analysed], twin: Twin
 ) -> dict[int, float]:

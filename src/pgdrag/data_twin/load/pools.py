@@ -72,6 +72,7 @@ def pooled(
     suffix: str = "",
     logged: Sequence[Parameter] = (),
     most_absent: float = 1.0,
+    alike: Mapping[int, int] | None = None,
 ) -> Pooled:
     """Choose a statement's values, and make its pool.
 
@@ -83,6 +84,7 @@ def pooled(
         growth: gets the rows that it inserts.
         logged: what the log tells of its parameters.
         most_absent: share of the calls that may ask for keys that no row has.
+        alike: parameters that are equal to an earlier one of the same call.
         suffix: of the pool's name.
     """
     keys = fresh_options(connection, one)
@@ -100,7 +102,7 @@ def pooled(
     )
     bench = Bench(
         connection, one, drawn, _first(keys), _CANDIDATES,
-        most_s=most_s, clock=clock, keeps_plans=keeps_plans, settings=settings, asked=asked, is_placed=is_placed, most_absent=most_absent,
+        most_s=most_s, clock=clock, keeps_plans=keeps_plans, settings=settings, asked=asked, is_placed=is_placed, most_absent=most_absent, alike=alike,
     )  # fmt: skip
     calibrated = bench.calibrated()
     pool, work = f"s{one.number}{suffix}" if one.types else "", calibrated.work

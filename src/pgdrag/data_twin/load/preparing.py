@@ -16,7 +16,7 @@ from pgdrag.data_twin import clock as twin_clock
 from pgdrag.data_twin.load.growth import MIDDLE, Growth, grown_tables, grows
 from pgdrag.data_twin.load.job import keeps_plans
 from pgdrag.data_twin.load.kept_job import keep_job
-from pgdrag.data_twin.load.links import belonging, foreign_keys, most_absent
+from pgdrag.data_twin.load.links import alike_in_a_call, belonging, foreign_keys, most_absent
 from pgdrag.data_twin.load.mix import Mix, shortened
 from pgdrag.data_twin.load.parameters import is_once
 from pgdrag.data_twin.load.pools import EACH, LEAST_ROWS, MOST_ROWS, Pooled, pooled
@@ -96,7 +96,7 @@ def prepare(
         most = max(_ALL_ROWS // len(mix.statements), LEAST_ROWS)
         most_s = least_s + _SHARED_S * statement.exec_s / total_s
         entries = round(statement.calls * MIDDLE) if _listed_table(statement.text, twin) else 0
-        make = partial(pooled, connection, found, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s, clock=clock, settings=settings, entries=entries, logged=logged.get(number, ()), most_absent=absent.get(number, 1.0), growth=growth if grows(statement, growing) else None)  # fmt: skip
+        make = partial(pooled, connection, found, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s, clock=clock, settings=settings, entries=entries, logged=logged.get(number, ()), most_absent=absent.get(number, 1.0), alike=alike_in_a_call(mix.types, number), growth=growth if grows(statement, growing) else None)  # fmt: skip
         ready[number] = make(keeps_plans=told is not False)
         if told is None and ready[number].plans_differ:
             other[number] = make(keeps_plans=False, suffix=EACH, growth=None)
