@@ -402,64 +402,6 @@ def test_values_are_asked_for_as_often_as_the_log_says(shop: Cluster) -> None:
     assert 0.1 <= shares["9"] < 0.2
 
 
-def test_values_are_asked_for_where_in_the_columns_order_the_log_says(shop: Cluster) -> None:
-    """Of 4,000 chores 90 % of the calls ask for the newest tenth, and one in twenty for the first chore."""
-    positions = (0.05, *[0.05 / 17] * 17, 0.45, 0.45)
-    told = Parameter(
-        1,
-        "number",
-        1000,
-        0.0,
-        600,
-        (0.05, 0.06, 0.2),
-        0.0,
-        common=(("1", 0.05),),
-        positions=positions,
-    )
-    log = LoggedTransactions("csvlog", 60.0, 1000, 1000, statements=(LoggedStatement(1, 1000, (told,)),))  # fmt: skip
-    with as_load(shop) as connection:
-        connection.execute(
-            b"CREATE TABLE chore AS SELECT i AS id FROM generate_series(1, 4000) AS i"
-        )
-        connection.execute(b"CREATE UNIQUE INDEX ON chore (id)")
-        connection.execute(b"ANALYZE chore")
-        asked = of(1, "SELECT * FROM chore WHERE id = $1", rows=1)
-        quickly_prepared(connection, replace(twin_of(asked), transactions=log))
-        shares = (
-            "avg((p1::int > 3600)::int)::float8, avg((p1 = '1')::int)::float8, count(DISTINCT p1)"
-        )
-        found = connection.execute(f"SELECT {shares} FROM pgdrag_twin.pool_s1".encode()).fetchone()
-    assert found is not None
-    assert found[:2] == (pytest.approx(0.9, abs=0.02), pytest.approx(0.05, abs=0.01))
-    assert found[2] > 400  # of the newest tenth any, not some
-
-
-def test_what_a_new_row_gets_that_is_computed_is_any_value_of_the_column(shop: Cluster) -> None:
-    added = of(1, "INSERT INTO slot (kind) VALUES (($1::int + $2) % $3)", rows=1)
-    with as_load(shop) as connection:
-        connection.execute(b"CREATE TABLE slot AS SELECT (i % 5)::smallint AS kind FROM generate_series(1, 500) AS i")  # fmt: skip
-        connection.execute(b"ANALYZE slot")
-        quickly_prepared(connection, twin_of(added))
-        kinds = "SELECT DISTINCT (p1::int + p2::int) % p3::int FROM pgdrag_twin.pool_s1 ORDER BY 1"
-        found = [x for (x,) in connection.execute(kinds.encode()).fetchall()]
-    assert found == [0, 1, 2, 3, 4]
-
-
-def test_how_long_ago_is_one_value_for_all_keys(shop: Cluster) -> None:
-    """Of two meters one has nine times as many values; calls ask for the last hour of either."""
-    recent = of(1, "SELECT * FROM meter WHERE nr = $1 AND at >= now() - $2", rows=30, blocks=6)
-    twin = replace(twin_of(recent), now="2000-01-01 10:00:00+00")
-    with as_load(shop) as connection:
-        connection.execute(b"CREATE TABLE meter AS SELECT CASE WHEN i % 10 = 0 THEN 2 ELSE 1 END AS nr, timestamptz '2000-01-01 10:00:00+00' - i * interval '1 min' AS at FROM generate_series(1, 6000) AS i")  # fmt: skip
-        connection.execute(b"CREATE INDEX ON meter (at)")
-        connection.execute(b"ANALYZE meter")
-        quickly_prepared(connection, twin)
-        ages = connection.execute(b"SELECT p1, min(extract(epoch FROM p2::interval)) / 60, max(extract(epoch FROM p2::interval)) / 60 FROM pgdrag_twin.pool_s1 GROUP BY 1").fetchall()  # fmt: skip
-    # Two neighbours of a grid, whichever the meter is.
-    assert {most / least < 2 for _, least, most in ages} == {True}
-    assert max(x[2] for x in ages) < 2 * min(x[1] for x in ages)
-
-
 TEXTS = """
 CREATE TABLE note (id int PRIMARY KEY, words tsvector NOT NULL);
 INSERT INTO note SELECT i, to_tsvector('simple', 'a' || i % 50 || ' b' || i % 70 || ' c' || i) FROM generate_series(1, 3000) AS i;
@@ -552,3 +494,61 @@ def test_statements_are_prepared_if_a_plan_that_is_kept_does_what_the_originals_
         quickly_prepared(connection, twin)
         [(job,)] = connection.execute("SELECT job FROM pgdrag_twin.job").fetchall()
     assert job["statements"] == sent
+
+
+def test_values_are_asked_for_where_in_the_columns_order_the_log_says(shop: Cluster) -> None:
+    """Of 4,000 chores 90 % of the calls ask for the newest tenth, and one in twenty for the first chore."""
+    positions = (0.05, *[0.05 / 17] * 17, 0.45, 0.45)
+    told = Parameter(
+        1,
+        "number",
+        1000,
+        0.0,
+        600,
+        (0.05, 0.06, 0.2),
+        0.0,
+        common=(("1", 0.05),),
+        positions=positions,
+    )
+    log = LoggedTransactions("csvlog", 60.0, 1000, 1000, statements=(LoggedStatement(1, 1000, (told,)),))  # fmt: skip
+    with as_load(shop) as connection:
+        connection.execute(
+            b"CREATE TABLE chore AS SELECT i AS id FROM generate_series(1, 4000) AS i"
+        )
+        connection.execute(b"CREATE UNIQUE INDEX ON chore (id)")
+        connection.execute(b"ANALYZE chore")
+        asked = of(1, "SELECT * FROM chore WHERE id = $1", rows=1)
+        quickly_prepared(connection, replace(twin_of(asked), transactions=log))
+        shares = (
+            "avg((p1::int > 3600)::int)::float8, avg((p1 = '1')::int)::float8, count(DISTINCT p1)"
+        )
+        found = connection.execute(f"SELECT {shares} FROM pgdrag_twin.pool_s1".encode()).fetchone()
+    assert found is not None
+    assert found[:2] == (pytest.approx(0.9, abs=0.02), pytest.approx(0.05, abs=0.01))
+    assert found[2] > 400  # of the newest tenth any, not some
+
+
+def test_what_a_new_row_gets_that_is_computed_is_any_value_of_the_column(shop: Cluster) -> None:
+    added = of(1, "INSERT INTO slot (kind) VALUES (($1::int + $2) % $3)", rows=1)
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE slot AS SELECT (i % 5)::smallint AS kind FROM generate_series(1, 500) AS i")  # fmt: skip
+        connection.execute(b"ANALYZE slot")
+        quickly_prepared(connection, twin_of(added))
+        kinds = "SELECT DISTINCT (p1::int + p2::int) % p3::int FROM pgdrag_twin.pool_s1 ORDER BY 1"
+        found = [x for (x,) in connection.execute(kinds.encode()).fetchall()]
+    assert found == [0, 1, 2, 3, 4]
+
+
+def test_how_long_ago_is_one_value_for_all_keys(shop: Cluster) -> None:
+    """Of two meters one has nine times as many values; calls ask for the last hour of either."""
+    recent = of(1, "SELECT * FROM meter WHERE nr = $1 AND at >= now() - $2", rows=30, blocks=6)
+    twin = replace(twin_of(recent), now="2000-01-01 10:00:00+00")
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE meter AS SELECT CASE WHEN i % 10 = 0 THEN 2 ELSE 1 END AS nr, timestamptz '2000-01-01 10:00:00+00' - i * interval '1 min' AS at FROM generate_series(1, 6000) AS i")  # fmt: skip
+        connection.execute(b"CREATE INDEX ON meter (at)")
+        connection.execute(b"ANALYZE meter")
+        quickly_prepared(connection, twin)
+        ages = connection.execute(b"SELECT p1, min(extract(epoch FROM p2::interval)) / 60, max(extract(epoch FROM p2::interval)) / 60 FROM pgdrag_twin.pool_s1 GROUP BY 1").fetchall()  # fmt: skip
+    # Two neighbours of a grid, whichever the meter is.
+    assert {most / least < 2 for _, least, most in ages} == {True}
+    assert max(x[2] for x in ages) < 2 * min(x[1] for x in ages)
