@@ -203,6 +203,20 @@ def test_times_are_rounded_to_a_unit_that_makes_as_many_groups(
     assert not [x for x in said if "rows a call" in x]
 
 
+def test_groups_tell_how_long_ago_where_each_bound_reads_all_blocks(shop: Cluster) -> None:
+    """A report of thirty days, by days: by months over years it would read as many blocks, and have fewer groups."""
+    text = "SELECT date_trunc($1, at), count(*) FROM arrival WHERE at > now() - $2 GROUP BY 1"
+    with as_load(shop) as connection:
+        connection.execute("CREATE TABLE arrival (at timestamptz NOT NULL)")
+        connection.execute("INSERT INTO arrival SELECT timestamptz '2000-01-01 10:00:00+00' - i * interval '1 hour' FROM generate_series(1, 9000) AS i")  # fmt: skip
+        connection.execute("ANALYZE arrival")
+        [(blocks,)] = connection.execute("SELECT pg_relation_size('arrival') / 8192").fetchall()
+        twin = twin_of(of(1, text, calls=100, rows=31, blocks=blocks))
+        prepare_load(connection, replace(twin, now="2000-01-01 10:00:00+00"), seed=1)
+        found = connection.execute("SELECT DISTINCT p1, p2::interval BETWEEN '29 days' AND '31 days' FROM pgdrag_twin.pool_s1").fetchall()  # fmt: skip
+    assert found == [("day", True)]
+
+
 EVENTS = """
 CREATE TABLE event (at timestamptz NOT NULL, what int NOT NULL) PARTITION BY RANGE (at);
 CREATE TABLE event_1 PARTITION OF event FOR VALUES FROM ('1999-12-31') TO ('2000-01-02');

@@ -238,13 +238,21 @@ class Bench:
         modes = ["asked"] if self._asked else []
         modes += [self._other] if self._asked < 1 else []
         if self._bounds:
-            yield self._searched(found, modes[0], [(*limits[0], x) for x in self._bounds])
+            yield self._searched(
+                found, modes[0], [(*limits[0], x) for x in self._bounds], self._kinds
+            )
             yield [replace(x, mode=mode) for x in self._near(found) for mode in modes]
         else:
             yield [Stratum(mode, level, limits[0]) for level in drawn.likely[:3] for mode in modes]
         near = self._near(found)
         if units := unit_parameters(self._one):
             yield [replace(x, given=(*x.given, *((n, unit) for n in units))) for x in near[:2] for unit in UNITS]  # fmt: skip
+            # Where a scan reads all blocks, whatever the bound, how many groups there are tells both.
+            for unit in UNITS if self._bounds else ():
+                of_unit = tuple((n, unit) for n in units)
+                yield self._searched(
+                    found, modes[0], [(*limits[0], x, *of_unit) for x in self._bounds], ["rows"]
+                )
             if known := _known(found):
                 chosen = dict(next(iter(self._shares(known))).given)
                 near = [replace(x, given=_with(x.given, tuple((n, chosen[n]) for n in units if n in chosen))) for x in near]  # fmt: skip
@@ -269,14 +277,18 @@ class Bench:
         return [(number, value) for (value,) in dict.fromkeys(rows)]
 
     def _searched(
-        self, found: Mapping[Stratum, Work | None], mode: str, steps: Sequence[Given]
+        self,
+        found: Mapping[Stratum, Work | None],
+        mode: str,
+        steps: Sequence[Given],
+        kinds: Sequence[str],
     ) -> Iterator[Stratum]:
         """Yield strata until the first is found that takes as many rows as it should, and as many blocks: those before take less.
 
         Of blocks also the first that takes nearly as many: many bounds may take the same.
         """
         strata = [Stratum(mode, self._drawn.likely[0], given) for given in steps]
-        for kind in self._kinds:
+        for kind in kinds:
             wanted_ = getattr(self._target(), kind)
             for least in (wanted_,) if kind == "rows" else (wanted_, _NEARLY * wanted_):
                 values = {at: math.inf if (work := found[x]) is None else getattr(work, kind) for at, x in enumerate(strata) if x in found}  # fmt: skip
