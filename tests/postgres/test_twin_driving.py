@@ -566,3 +566,22 @@ def test_how_long_ago_is_one_value_for_all_keys(shop: Cluster) -> None:
     # Two neighbours of a grid, whichever the meter is.
     assert {most / least < 2 for _, least, most in ages} == {True}
     assert max(x[2] for x in ages) < 2 * min(x[1] for x in ages)
+
+
+def test_arrays_whose_entries_are_rows_are_as_long_as_they_were(shop: Cluster) -> None:
+    """A batch of readings is inserted, and their bikes are changed, 15 at a time."""
+    batch = "unnest($1::uuid[], $2::real[]) AS u (bike, charge)"
+    changed = of(1, f"UPDATE bike AS b SET charge = u.charge FROM {batch} WHERE b.id = u.bike", rows=15, blocks=60)  # fmt: skip
+    added = of(2, f"INSERT INTO charge (bike, charge, at) SELECT u.bike, u.charge, $3 FROM {batch}", rows=15, blocks=30)  # fmt: skip
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE bike AS SELECT gen_random_uuid() AS id, (i % 100)::real AS charge FROM generate_series(1, 3000) AS i")  # fmt: skip
+        connection.execute(b"ALTER TABLE bike ADD PRIMARY KEY (id), ALTER charge SET NOT NULL")
+        connection.execute(b"CREATE TABLE charge AS SELECT id AS bike, charge, now() AS at FROM bike")  # fmt: skip
+        connection.execute(b"ANALYZE bike, charge")
+        assert quickly_prepared(connection, twin_of(changed, added)) == ()
+        for number in (1, 2):
+            lengths = f"SELECT DISTINCT cardinality(p1::uuid[]), cardinality(p2::real[]) FROM pgdrag_twin.pool_s{number}"
+            for bikes, charges in connection.execute(lengths.encode()).fetchall():
+                assert bikes == charges
+        rows = connection.execute(b"SELECT (found ->> 'rows')::float8 FROM pgdrag_twin.statement").fetchall()  # fmt: skip
+    assert [x for (x,) in rows] == [pytest.approx(15, rel=0.15)] * 2

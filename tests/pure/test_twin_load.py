@@ -31,7 +31,7 @@ from pgdrag.data_twin.load.scripts import (
     with_variables,
 )
 from pgdrag.data_twin.load.statements import Analysed, Result, Root, Table
-from pgdrag.data_twin.load.texts import change_of, limits, refusal, sendable
+from pgdrag.data_twin.load.texts import change_of, limits, refusal, sendable, unnested
 from pgdrag.data_twin.load.work import Work, balanced, best_shares, work_of
 from pgdrag.twins.fidelity import statement_key
 from pgdrag.twins.mending import typed_texts
@@ -81,6 +81,30 @@ def test_a_call_in_from_is_what_its_column_is_compared_with() -> None:
     plan = {"Node Type": "Nested Loop", "Join Filter": "((n.words @@ q.q) AND (n.q <> aq.q.q))", "Plans": [scan, call]}  # fmt: skip
     [found] = conditions(plan).comparisons
     assert (found.parameter, found.operator, found.value, found.columns) == (2, "@@", "plainto_tsquery($2)", "n.words")  # fmt: skip
+
+
+def test_an_array_whose_entries_are_rows_is_a_list_of_what_they_are_compared_with() -> None:
+    arrays = unnested("SELECT * FROM bike b JOIN unnest($1::uuid[], $2) AS u(i, l) ON b.id = u.i")
+    assert arrays == {"u.i": 1, "i": 1, "u.l": 2, "l": 2}
+    bike = {"Node Type": "Index Scan", "Schema": "s", "Relation Name": "bike", "Alias": "b", "Index Cond": "(b.id = u.i)"}  # fmt: skip
+    [found] = conditions(bike, arrays).comparisons
+    assert (found.parameter, found.operator, found.value, found.columns) == (1, "= ANY", "$1", "b.id")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("UPDATE bike AS b SET battery = u.l FROM unnest($1::uuid[], $2::real[]) AS u(i, l) WHERE b.id = u.i", [(2, "battery")]),
+        ("INSERT INTO t (a, b, c) SELECT u.x, $1, y FROM unnest($2::int[], $3::numeric(8,2)[]) WITH ORDINALITY u (x, y, n)", [(2, "a"), (3, "c")]),
+        ("INSERT INTO t (a) SELECT i FROM unnest($1) AS i", [(1, "a")]),
+        ('INSERT INTO t (a, b) SELECT unnest($1::int[]), pg_catalog.unnest($2::"Kind"[])', [(1, "a"), (2, "b")]),
+        ("INSERT INTO t (a) SELECT u.x + 1 FROM unnest($1::int[]) AS u(x)", []),
+    ],
+)  # fmt: skip
+def test_an_array_may_have_the_value_of_each_row(text: str, found: list[tuple[int, str]]) -> None:
+    lists = [x for x in change_of(text).assignments if x.is_list]
+    assert [(x.parameter, x.column) for x in lists] == found
+    assert not any(x.is_plain for x in lists)
 
 
 def test_a_plan_says_which_tables_belong_together() -> None:

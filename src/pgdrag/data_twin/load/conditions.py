@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from pgdrag.literals import sql_tokens
@@ -24,6 +25,7 @@ _COMPARISONS = frozenset(
 _NAME = r'(?:"(?:[^"]|"")*"|[^\W\d][\w$]*)'
 _COLUMN = re.compile(rf"\(?{_NAME}\.{_NAME}\)?(?:::\w+)?")
 _PARAMETER = re.compile(r"\$(\d+)")
+_UNNEST = re.compile(r"unnest\((\$\d+)\)")
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,14 @@ class Conditions:
         return found
 
 
-def conditions(plan: Mapping[str, Any]) -> Conditions:
-    """Return what a plan (EXPLAIN (VERBOSE, FORMAT JSON)) compares."""
+def conditions(
+    plan: Mapping[str, Any], arrays: Mapping[str, int] = MappingProxyType({})
+) -> Conditions:
+    """Return what a plan (EXPLAIN (VERBOSE, FORMAT JSON)) compares.
+
+    Args:
+        arrays: parameters whose entries are rows, by the column that has them: {"u.id": 1} of `unnest($1) AS u (id)`.
+    """
     found = Conditions()
     for node in _nodes(plan):
         if "Relation Name" in node:
@@ -82,7 +90,7 @@ def conditions(plan: Mapping[str, Any]) -> Conditions:
             found.tables.setdefault(
                 alias, (str(node.get("Schema", "")), str(node["Relation Name"]))
             )
-    calls = _calls(plan)
+    calls = _calls(plan) | {column: f"unnest(${number})" for column, number in arrays.items()}
     for key in _CONDITIONS:
         for node in _nodes(plan):
             if isinstance(text := node.get(key), str):
@@ -198,12 +206,13 @@ def _compare(
         operator, right = f"{operator} {right[0].text.upper()}", right[1:]
     sides = (left, right)
     for (own, other), sign in zip((sides, sides[::-1]), (_MIRRORED.get(operator, operator), operator), strict=True):  # fmt: skip
-        names = _column_names(other)
-        for number in parameters_of(_slice(own, text)):
-            if names:
-                found.comparisons.append(
-                    Comparison(number, sign, _slice(own, text), _slice(other, text), _bare(names[0][0]))
-                )  # fmt: skip
+        names, value = _column_names(other), _slice(own, text)
+        if sign == "=" and (array := _UNNEST.fullmatch(value)):
+            sign, value = "= ANY", array[1]
+        for number in parameters_of(value) if names else ():
+            found.comparisons.append(
+                Comparison(number, sign, value, _slice(other, text), _bare(names[0][0]))
+            )
     if operator == "=" and all(_COLUMN.fullmatch(_slice(x, text)) for x in sides):
         [(one, _)], [(another, _)] = map(_column_names, sides)
         if one != another:

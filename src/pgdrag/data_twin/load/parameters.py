@@ -243,12 +243,22 @@ class ParameterValues:
         if not self.one.types[number - 1].endswith("[]"):
             place = siblings.index(number)
             return [f"lead({columns}, {place}) OVER ({order})"] if place else [columns]
+        return self._arrays(columns, order)
+
+    def _arrays(self, columns: str, order: str) -> list[str]:
+        """Return arrays of a row's value and those of the next ones, at each level of another length."""
         wanted = self.one.wanted.rows / max(self.one.wanted.calls, 1)
-        lengths = sorted({min(max(round(x), 1), _LONGEST_LIST) for x in (1, 3, 10, 30, 100, wanted / 2, wanted, 2 * wanted)})  # fmt: skip
+        # Of arrays whose entries are rows it is told how many there were.
+        likely = (wanted, wanted / 2, 2 * wanted)
+        tried = likely if self._has_lists() else sorted((1, 3, 10, 30, 100, *likely))
+        lengths = [*dict.fromkeys(min(max(round(x), 1), _LONGEST_LIST) for x in tried)]
         return [
             f"array_agg({columns}) OVER ({order} ROWS BETWEEN CURRENT ROW AND {length - 1} FOLLOWING)"
             for length in lengths[:MOST_LEVELS]
         ]
+
+    def _has_lists(self) -> bool:
+        return any(x.is_list for x in self.assigned.values())
 
     def _key(self, type_: str, columns: str, main: str) -> str:
         if type_ == "integer":
@@ -322,6 +332,9 @@ class ParameterValues:
         table = self.one.table
         if x.is_more:
             return ["'0'"]
+        if x.is_list:
+            own = f"{main if self._is_changed(main) else TARGET}.{quoted(column)}"
+            return self._arrays(own, f"ORDER BY {main}.{ROW}")
         if x.is_divisor and table is not None and self._is_alike(number, column):
             # What remains is then any of the column's values.
             return [f"(SELECT greatest(max({quoted(column)}), 0) + 1 FROM {quoted(table.schema, table.name)})"]  # fmt: skip

@@ -27,6 +27,7 @@ from pgdrag.data_twin.load.statements import Analysed, Root
 from pgdrag.twins.ddl import quoted
 
 CANDIDATES = 100_000
+LISTS = 5_000  # candidates where columns get arrays: each has many values
 BANDS = 8  # of keys, by how many rows have them
 _WORDS = re.compile(r"\w+")
 _MAGNITUDES = ("0", "1", "10", "100", "1000", "10000", "100000", "1000000", "10000000")
@@ -128,7 +129,7 @@ class _Maker(ParameterValues):
               FROM (SELECT row_number() OVER (ORDER BY {main}.{ROW}) AS n, {counts}, {joins or "true"} AS is_joined,
                            {", ".join(columns)}
                       FROM {source}
-                     ORDER BY 1 LIMIT {CANDIDATES}) AS c"""
+                     ORDER BY 1 LIMIT {LISTS if self._has_lists() else CANDIDATES}) AS c"""
         rest = {n: value for n, value in free.items() if n not in values}
         return Sampled(
             query, {n: len(x) for n, x in values.items()}, max(map(len, values.values())), frozenset(absent),

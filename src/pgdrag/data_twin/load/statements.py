@@ -11,7 +11,7 @@ from typing import Any, LiteralString
 import psycopg
 
 from pgdrag.data_twin.load.conditions import Conditions, conditions
-from pgdrag.data_twin.load.texts import Change, change_of, limits, sendable
+from pgdrag.data_twin.load.texts import Change, change_of, limits, sendable, unnested
 from pgdrag.twins.ddl import quoted
 from pgdrag.twins.mending import GENERIC_SINCE, explaining, typed_texts
 from pgdrag.twins.model import Statement, Twin
@@ -185,7 +185,7 @@ def analysed(
     else:
         return said
     change = change_of(text)
-    found = conditions(plan)
+    found = conditions(plan, {x: n for x, n in unnested(text).items() if "." in x})
     table = _table(connection, quoted(*change.table)) if change.table else None
     scanned = [x.name for x in twin.relations if x.table and x.moved.get("idx_scan", 0) >= _SCANS * max(statement.calls, 1)]  # fmt: skip
     roots = {alias: root for alias, of in found.tables.items() if (root := _root(connection, *of, scanned))}  # fmt: skip

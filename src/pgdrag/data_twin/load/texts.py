@@ -6,7 +6,7 @@ Conditions are the plan's to tell (`conditions.py`); what INSERT and UPDATE assi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,6 +26,9 @@ _SELECTION_ENDS = frozenset(
 SUM = re.compile(r"(?:\$\d+(?:::[\w ]+)?\s*[-+]\s*)+\$\d+(?:::[\w ]+)?")
 _LOCKING = re.compile(r"\bfor\s+(?:no\s+key\s+)?update\b", re.IGNORECASE)
 _SETS_END = frozenset({"where", "from", "returning"})
+_UNNEST = re.compile(
+    r"(?:pg_catalog\.)?unnest\s*\(\s*\$(\d+)\s*(?:::[\w \[\]\".]+)?\)", re.IGNORECASE
+)
 
 
 def sendable(text: str) -> str:
@@ -73,6 +76,7 @@ class Assignment:
         is_more: added in such a sum, or subtracted.
         is_leading: the first of another expression.
         is_divisor: of a remainder: `($1 + 2) % $2`.
+        is_list: it is an array of such values, one for each row: `unnest($1)`.
         row: of VALUES, from 0.
         is_inserted: by INSERT, not by its ON CONFLICT.
     """
@@ -87,6 +91,7 @@ class Assignment:
     is_more: bool = False
     is_leading: bool = False
     is_divisor: bool = False
+    is_list: bool = False
 
 
 @dataclass(frozen=True)
@@ -156,13 +161,14 @@ def _insert(items: Sequence[Item], at: int, text: str) -> Change:
         columns = [x.name for x in items[at].inner if x.kind in ("word", "name")]
         at += 1
     found: list[Assignment] = []
+    lists = unnested(text)
     values = next((i for i in range(at, len(items)) if items[i].word == "values"), None)
     row = 0
     for item in items[values + 1 :] if values is not None else ():
         if item.kind == "group":
             for place, cell in enumerate(_cells(item.inner)):
                 column = columns[place] if place < len(columns) else ""
-                found += _assignment(cell, text, column, place=place, row=row, is_inserted=True)
+                found += _assignment(cell, text, column, {}, place=place, row=row, is_inserted=True)
             row += 1
         elif item.text != ",":
             break
@@ -173,7 +179,7 @@ def _insert(items: Sequence[Item], at: int, text: str) -> Change:
         )
         for place, cell in enumerate(_cells(items[selected + 1 : end])):
             column = columns[place] if place < len(columns) else ""
-            found += _assignment(cell, text, column, place=place, is_inserted=True)
+            found += _assignment(cell, text, column, lists, place=place, is_inserted=True)
     conflict = next((i for i in range(at, len(items)) if items[i].word == "conflict"), None)
     if conflict is not None:
         found += _sets(items, conflict, text)
@@ -185,26 +191,32 @@ def _sets(items: Sequence[Item], at: int, text: str) -> Iterator[Assignment]:
     if start is None:
         return
     end = next((i for i in range(start, len(items)) if items[i].word in _SETS_END), len(items))
+    lists = unnested(text)
     for piece in _cells(items[start + 1 : end]):
         sign = next((i for i, x in enumerate(piece) if x.text == "="), None)
         if sign is None or sign == 0:
             continue
         target, value = piece[:sign], piece[sign + 1 :]
         if target[0].kind != "group":
-            yield from _assignment(value, text, target[0].name)
+            yield from _assignment(value, text, target[0].name, lists)
             continue
         names = [x.name for x in target[0].inner if x.kind in ("word", "name")]
         inner = value[-1].inner if value else ()
         for name, cell in zip(names, _cells(inner), strict=False):
-            yield from _assignment(cell, text, name)
+            yield from _assignment(cell, text, name, lists)
 
 
 def _assignment(
-    cell: Sequence[Item], text: str, column: str, *, place: int = 0, row: int = 0, is_inserted: bool = False
+    cell: Sequence[Item], text: str, column: str, lists: Mapping[str, int], *, place: int = 0, row: int = 0, is_inserted: bool = False
 ) -> Iterator[Assignment]:  # fmt: skip
     if not cell:
         return
     value = text[cell[0].begin : cell[-1].end]
+    listed = _UNNEST.fullmatch(value)
+    array = int(listed[1]) if listed else lists.get("".join(x.name for x in cell))
+    if array is not None:
+        yield Assignment(array, column, False, place, row, is_inserted, is_list=True)
+        return
     is_plain = re.fullmatch(r"\(*\s*\$\d+\s*\)*\s*(::[\w \[\]\".()]+)?|(?i:cast)\s*\(\s*\$\d+\s+(?i:as)\s.*", value) is not None  # fmt: skip
     first, *more = parameters_of(value) or [0]
     is_sum = bool(more) and SUM.fullmatch(value) is not None
@@ -215,6 +227,30 @@ def _assignment(
             is_first=is_sum and number == first, is_more=is_sum and number != first,
             is_leading=number == first and not (is_plain or is_sum), is_divisor=number in divisors,
         )  # fmt: skip
+
+
+def unnested(text: str) -> dict[str, int]:
+    """Return the parameters whose entries are rows of FROM, by the columns that have them, as a statement may name these.
+
+    `unnest($1, $2) AS u (a, b)` has u.a and a, u.b and b; `unnest($1) AS u` has u.u and u.
+    """
+    items, found = items_of(text), dict[str, int]()
+    for at, item in enumerate(items[:-2]):
+        if item.word != "unnest" or items[at + 1].kind != "group":
+            continue
+        arrays = [
+            parameters_of(text[x[0].begin : x[-1].end]) for x in _cells(items[at + 1].inner) if x
+        ]
+        rest = [x for x in items[at + 2 : at + 6] if x.word not in ("as", "with", "ordinality")]
+        if not rest or rest[0].kind not in ("word", "name"):
+            continue
+        alias = rest[0].name
+        listed = rest[1].inner if len(rest) > 1 and rest[1].kind == "group" else rest[:1]
+        columns = [x.name for x in listed if x.kind in ("word", "name")]
+        for column, numbers in zip(columns, arrays, strict=False):
+            if len(numbers) == 1:
+                found[f"{alias}.{column}"] = found[column] = numbers[0]
+    return found
 
 
 def _cells(items: Sequence[Item]) -> Iterator[list[Item]]:
