@@ -585,3 +585,16 @@ def test_arrays_whose_entries_are_rows_are_as_long_as_they_were(shop: Cluster) -
                 assert bikes == charges
         rows = connection.execute(b"SELECT (found ->> 'rows')::float8 FROM pgdrag_twin.statement").fetchall()  # fmt: skip
     assert [x for (x,) in rows] == [pytest.approx(15, rel=0.15)] * 2
+
+
+def test_what_is_asked_for_meets_conditions_without_a_parameter_too(shop: Cluster) -> None:
+    """Half of the riders have an open ride, and each call found one."""
+    ride = of(1, "SELECT * FROM ride WHERE rider = $1 AND ended IS NULL", rows=1)
+    ended = of(2, "UPDATE ride SET ended = now() WHERE rider = $1 AND ended IS NULL", rows=1)
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE ride AS SELECT i % 499 AS rider, CASE WHEN i % 200 > 0 THEN now() END AS ended FROM generate_series(1, 50000) AS i")  # fmt: skip
+        connection.execute(b"CREATE INDEX ON ride (rider)")
+        connection.execute(b"ANALYZE ride")
+        quickly_prepared(connection, twin_of(ride, ended))
+        rows = connection.execute(b"SELECT (found ->> 'rows')::float8 FROM pgdrag_twin.statement").fetchall()  # fmt: skip
+    assert [x for (x,) in rows] == [pytest.approx(1, rel=0.15)] * 2

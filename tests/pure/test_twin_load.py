@@ -83,6 +83,25 @@ def test_a_call_in_from_is_what_its_column_is_compared_with() -> None:
     assert (found.parameter, found.operator, found.value, found.columns) == (2, "@@", "plainto_tsquery($2)", "n.words")  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("condition", "fixed"),
+    [
+        ("((o.a = $1) AND (o.ended IS NULL))", [("o", "(o.ended IS NULL)")]),
+        ("((o.ended IS NULL) AND (NOT o.is_old))", [("o", "(o.ended IS NULL)"), ("o", "(NOT o.is_old)")]),
+        ("((o.a IS NULL) OR (o.b IS NULL))", [("o", "(o.a IS NULL) OR (o.b IS NULL)")]),
+        ("((o.a IS NULL) OR (o.b = $1))", []),
+        ("((o.a = p.b) AND (o.at < now()))", [("o", "(o.at < now())")]),
+        ("(NOT (ANY (o.a = (hashed SubPlan 1).col1)))", []),
+        ("o.is_open", [("o", "o.is_open")]),
+    ],
+)  # fmt: skip
+def test_a_plan_says_what_is_asked_of_rows_besides(
+    condition: str, fixed: list[tuple[str, str]]
+) -> None:
+    assert conditions({"Filter": condition}).fixed == fixed
+    assert conditions({"Join Filter": condition}).fixed == []
+
+
 def test_an_array_whose_entries_are_rows_is_a_list_of_what_they_are_compared_with() -> None:
     arrays = unnested("SELECT * FROM bike b JOIN unnest($1::uuid[], $2) AS u(i, l) ON b.id = u.i")
     assert arrays == {"u.i": 1, "i": 1, "u.l": 2, "l": 2}

@@ -17,6 +17,7 @@ _CONDITIONS = (
     "Index Cond", "Recheck Cond", "Filter", "Hash Cond", "Merge Cond", "Join Filter", "TID Cond", "Order By",
     "One-Time Filter", "Conflict Filter",
 )  # fmt: skip
+_OF_ROWS = ("Index Cond", "Recheck Cond", "Filter")
 _SIGNS = frozenset("+-*/<>=~!@#%^&|`?")
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "@>": "<@", "<@": "@>"}
 _COMPARISONS = frozenset(
@@ -60,11 +61,13 @@ class Conditions:
         tables: schema and name of the tables of the plan, by their alias.
         comparisons: in the order of the plan; a parameter may have several.
         joins: columns of two tables that are equal: ("a.x", "b.y").
+        fixed: conditions on columns of one table without a parameter, with the table's alias: ("o", "(o.ended IS NULL)").
     """
 
     tables: dict[str, tuple[str, str]] = field(default_factory=dict)
     comparisons: list[Comparison] = field(default_factory=list)
     joins: list[tuple[str, str]] = field(default_factory=list)
+    fixed: list[tuple[str, str]] = field(default_factory=list)
 
     def first(self) -> Mapping[int, Comparison]:
         """Return of each parameter the comparison that tells most: with a column, and by an index before a filter."""
@@ -95,7 +98,27 @@ def conditions(
         for node in _nodes(plan):
             if isinstance(text := node.get(key), str):
                 _read(_with_calls(text, calls), found)
+                found.fixed += _fixed(text) if key in _OF_ROWS else ()
     return found
+
+
+def _fixed(text: str) -> Iterator[tuple[str, str]]:
+    for items in _conjuncts(items_of(text)):
+        condition = _slice(items, text)
+        aliases = {_bare(alias) for alias, _ in _column_names(items)}
+        if len(aliases) == 1 and "$" not in condition and "Plan " not in condition:
+            yield aliases.pop(), condition
+
+
+def _conjuncts(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """Split at AND where no OR is beside it."""
+    while len(items) == 1 and items[0].inner:
+        items = items[0].inner
+    ends = [at for at, x in enumerate(items) if x.word == "and"]
+    if any(x.word == "or" for x in items):
+        ends = []
+    for begin, end in zip([0, *(x + 1 for x in ends)], [*ends, len(items)], strict=True):
+        yield items[begin:end]
 
 
 def _calls(plan: Mapping[str, Any]) -> dict[str, str]:

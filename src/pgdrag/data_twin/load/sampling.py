@@ -39,7 +39,7 @@ class Sampled:
 
     Attributes:
         query: its columns are `n` (their order, by lot), `band` (of the first row of each key: 1 if more than
-            half as many rows have it as have the most frequent one, 2 if more than a quarter … up to BANDS), `is_joined` (the tables that the statement joins have rows for it), and for each
+            half as many rows have it as have the most frequent one, 2 if more than a quarter … up to BANDS), `is_joined` (the tables that the statement joins have rows for it, and it meets conditions without a parameter), and for each
             parameter its values as text: `p3_0`, at the next level `p3_1` …; `a3`, of one parameter: one that is not there.
         levels: how many there are of each parameter: 1 or `level_count`.
         absent: parameters that have an `a` column.
@@ -153,13 +153,14 @@ class _Maker(ParameterValues):
         )
 
     def _partners(self, main: str) -> str:
-        """Return whether the tables that are joined to the first one have rows for a row of it."""
-        if self.is_plain or self.one.change.kind != "select":
+        """Return whether the tables that are joined to the first one have rows for a row of it, which meets what is asked of it besides."""
+        if self.is_plain:
             return ""
-        found = []
-        for alias, root in self.one.roots.items():
+        conditions = self.one.conditions
+        found = [f"({x})" for alias, x in dict.fromkeys(conditions.fixed) if quoted(alias) == main]
+        for alias, root in self.one.roots.items() if self.one.change.kind == "select" else ():
             name = quoted(alias)
-            on = [f"{a} = {b}" for a, b in self.one.conditions.joins if aliases_of(a) | aliases_of(b) == {name, main}]  # fmt: skip
+            on = [f"{a} = {b}" for a, b in conditions.joins if aliases_of(a) | aliases_of(b) == {name, main}]  # fmt: skip
             if name != main and on:
                 found.append(f"EXISTS (SELECT FROM {quoted(root.schema, root.name)} AS {name} WHERE {' AND '.join(on)})")  # fmt: skip
         return " AND ".join(found)
