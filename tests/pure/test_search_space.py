@@ -141,7 +141,7 @@ def test_a_search_for_the_slowest_reaches_further_down() -> None:
 def test_only_a_search_for_the_slowest_changes_what_is_for_developers() -> None:
     assert "debug_io_direct" in reasons(space("maximize"))
     found = dimensions(space("minimize", {"debug_io_direct": "data"}))
-    assert found["debug_io_direct"].values == ("", "data", "wal", "data, wal")
+    assert found["debug_io_direct"].values == ("", "data", "wal", "data,wal")
     assert found["debug_io_direct"].start == "data"
     assert found["debug_parallel_query"].values == ("off", "on")
     assert {"ignore_system_indexes", "wal_consistency_checking"} <= found.keys()

@@ -203,7 +203,8 @@ def _print_space(space: SearchSpace, *, json: bool) -> None:
         return
     table = Table("Setting", "Now", "Rule of thumb", "Values", box=None, pad_edge=False)
     for one in space.dimensions:
-        table.add_row(one.name, one.start, one.rule or "", ", ".join(one.values))
+        values = ", ".join(value or "''" for value in one.values)
+        table.add_row(one.name, one.start or "''", one.rule or "", values)
     stdout().print(table)
     excluded = Table("Not changed", "Why", box=None, pad_edge=False)
     for out in space.excluded:

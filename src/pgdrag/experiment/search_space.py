@@ -111,7 +111,7 @@ _NO_WORDS: Mapping[str, frozenset[str]] = {
 }
 # Values to try of settings that are free text.
 _TEXTS: Mapping[str, tuple[str, ...]] = {
-    "debug_io_direct": ("", "data", "wal", "data, wal"),
+    "debug_io_direct": ("", "data", "wal", "data,wal"),
     "wal_consistency_checking": ("", "all"),
 }
 _ORDERED = _names("""log_error_verbosity log_min_error_statement log_min_messages log_statement track_functions
