@@ -208,7 +208,7 @@ class ParameterValues:
                 continue
             root = self.one.roots[x.alias]
             rows = max(min(root.rows, BASE_ROWS), 2.0)
-            sample = f" TABLESAMPLE BERNOULLI ({100 * rows / root.rows:.6f}) REPEATABLE ({self.seed % 1_000_000})" if rows < root.rows else ""  # fmt: skip
+            sample = self._tablesample(rows, root.rows)
             steps = math.ceil(math.log(rows, STEP))
             shares = ", ".join(f"{rows ** (at / steps - 1):.6g}" for at in range(steps + 1))
             order = "DESC" if x.operator in (">", ">=") else "ASC"
@@ -219,6 +219,12 @@ class ParameterValues:
                 "WHERE pgdrag_bound IS NOT NULL ORDER BY at"
             )
         return None
+
+    def _tablesample(self, wanted: float, there: float) -> str:
+        """Return what reads about so many rows of a table; all, where there are no more."""
+        if there <= wanted:
+            return ""
+        return f" TABLESAMPLE BERNOULLI ({100 * wanted / there:.6f}) REPEATABLE ({self.seed % 1_000_000})"
 
     def _spans(self, main: str) -> tuple[list[int], float]:
         """Return how many rows ranges span, in the sample that is looked at, and how many should be right."""
@@ -332,8 +338,8 @@ class ParameterValues:
         table = self.one.table
         if x.is_more:
             return ["'0'"]
+        own = f"{main if self._is_changed(main) else TARGET}.{quoted(column)}"
         if x.is_list:
-            own = f"{main if self._is_changed(main) else TARGET}.{quoted(column)}"
             return self._arrays(own, f"ORDER BY {main}.{ROW}")
         if x.is_divisor and table is not None and self._is_alike(number, column):
             # What remains is then any of the column's values.
@@ -342,7 +348,6 @@ class ParameterValues:
         if not (x.is_plain or x.is_first or is_leading):
             value = free_value(self.one, number, self.now)
             return [f"'{value}'" if value is not None else "NULL"]
-        own = f"{main if self._is_changed(main) else TARGET}.{quoted(column)}"
         if x.is_inserted and table is not None and column in table.advancing:
             return [self._latest(table, column, own, main)]
         others = apart(self.one).get(column) if x.is_inserted else None

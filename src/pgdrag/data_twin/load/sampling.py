@@ -185,13 +185,11 @@ class _Maker(ParameterValues):
         return '"none"', None
 
     def _base(self, main: str, root: Root) -> str:
-        sample, table = "", quoted(root.schema, root.name)
+        table = quoted(root.schema, root.name)
         predicate, rows = self._predicate(main, root)
         # Without ranges and keys to count, any rows will do.
         most = 1.2 * CANDIDATES if self._is_unique(main) and not self._has_ranges() else BASE_ROWS
-        if rows > most:
-            share = 100 * most / rows
-            sample = f" TABLESAMPLE BERNOULLI ({share:.6f}) REPEATABLE ({self.seed % 1_000_000})"
+        sample = self._tablesample(most, rows)
         lot = f"pg_catalog.hashtextextended(pgdrag_base.tableoid || ' ' || pgdrag_base.ctid, {self.seed % 2**31})"
         return f"(SELECT *, pg_catalog.row_number() OVER (ORDER BY {lot}) AS {ROW} FROM {table} AS pgdrag_base{sample}{predicate}) AS {main}"
 
