@@ -190,7 +190,7 @@ class _Maker(ParameterValues):
         # Without ranges and keys to count, any rows will do.
         most = 1.2 * CANDIDATES if self._is_unique(main) and not self._has_ranges() else BASE_ROWS
         sample = self._tablesample(most, rows)
-        lot = f"pg_catalog.hashtextextended(pgdrag_base.tableoid || ' ' || pgdrag_base.ctid, {self.seed % 2**31})"
+        lot = f"pg_catalog.hashtextextended(pgdrag_base.tableoid::pg_catalog.regclass || ' ' || pgdrag_base.ctid, {self.seed % 2**31})"
         return f"(SELECT *, pg_catalog.row_number() OVER (ORDER BY {lot}) AS {ROW} FROM {table} AS pgdrag_base{sample}{predicate}) AS {main}"
 
     def _predicate(self, main: str, root: Root) -> tuple[str, float]:
