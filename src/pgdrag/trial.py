@@ -107,7 +107,7 @@ def run_trial(trial: Trial, bench: Provision, listen: Listener = ignore) -> Resu
     evidence, checked = Evidence(), _Checked()
     try:
         with bench.cluster(trial, log) as provided:
-            log.warnings.extend(_doubts(workload, provided.snapshot))
+            log.warnings.extend(_dataset_warnings(workload, provided.snapshot))
             problems = bench.check(trial.treatment.levels, trial.workload)
             treatment = AppliedTreatment(trial, provided.cluster, here, problems, log)
             try:
@@ -161,7 +161,7 @@ def run_trial(trial: Trial, bench: Provision, listen: Listener = ignore) -> Resu
     )
 
 
-def _doubts(workload: Workload, snapshot: Snapshot) -> tuple[str, ...]:
+def _dataset_warnings(workload: Workload, snapshot: Snapshot) -> tuple[str, ...]:
     """Return what loading and a check of the dataset warn of; without a check, what its workload warns of then."""
     if snapshot.check is None:
         return (*snapshot.warnings, *filter(None, [workload.unchecked]))

@@ -134,7 +134,7 @@ def check_twin(
         for_s=there.workload.window_s,
         fidelity=found,
         notes=tuple(notes),
-        hurried=(*snapshot.warnings, *window.doubts),
+        hurried=(*snapshot.warnings, *window.warnings),
     )
 
 
@@ -199,7 +199,7 @@ class Window:
         return 2 * self._warmed + self._ran >= _ENOUGH * self._wanted
 
     @property
-    def doubts(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """What is to be said of it afterwards, in clauses."""
         if self._is_met:
             return ()

@@ -20,7 +20,7 @@ def test_the_operating_system_is_not_changed_for_a_server_that_is_away() -> None
         raise AssertionError("nothing is to be changed")
 
     bench: Any = SimpleNamespace(
-        check=lambda *_: [], begin=lost, doubts=(), server=None, version="18.6"
+        check=lambda *_: [], begin=lost, dataset_warnings=(), server=None, version="18.6"
     )
     trial = Trial(1, 1, 1, Treatment("more"), WORKLOAD, LOAD, seed=1)
     found = run_trial_there(trial, bench, change_host, lambda _: None)

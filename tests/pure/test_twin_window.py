@@ -26,7 +26,7 @@ def test_it_lasts_until_as_many_transactions_have_run_as_in_the_original() -> No
         window.note(ran(10))
         assert not window.is_enough()
     window.note(ran(10))
-    assert (window.is_enough(), window.doubts) == (True, ())
+    assert (window.is_enough(), window.warnings) == (True, ())
     [said] = events
     assert isinstance(said, PhaseStarted)
     assert (said.name, said.expected_s) == ("watch the load until it has run enough transactions", 270.0)  # fmt: skip
@@ -48,10 +48,10 @@ def test_a_machine_that_runs_far_fewer_ends_it_and_the_check_says_so() -> None:
     assert window.is_enough()
     assert (
         "the load ran 0.40 times as many transactions as in the original's window"
-        in window.doubts[0]
+        in window.warnings[0]
     )
 
 
 def test_without_a_number_the_time_is_enough() -> None:
     window = Window(30.0)
-    assert (window.is_enough(), window.doubts) == (True, ())
+    assert (window.is_enough(), window.warnings) == (True, ())

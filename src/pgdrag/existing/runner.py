@@ -87,7 +87,7 @@ class ExistingTrialRunner:
     _own: OwnDatabase | None = None
     _upkeep: Upkeep = field(default_factory=Upkeep)
     undone: list[str] = field(default_factory=list)
-    doubts: tuple[str, ...] = ()  # of the dataset that was made
+    dataset_warnings: tuple[str, ...] = ()
     _wait_s: float = 0.0
     _listen: Listener = ignore
 
@@ -256,7 +256,7 @@ class ExistingTrialRunner:
         if self.place.has_own_database and self._own is None:
             listen(PhaseStarted("make a database"))
             self._own = OwnDatabase.make(self.standing, self.permission.restart_command)
-            self.doubts = populate(workload, self._own.server.target, self.driver, listen)
+            self.dataset_warnings = populate(workload, self._own.server.target, self.driver, listen)
         self._upkeep = upkeep_of(self.server, workload)
         if changes and self._settings is None:
             self._settings = self._altered(changes)

@@ -44,7 +44,7 @@ def run_trial_there(
     """
     started_unix_s = CLOCK.unix_s()
     log = TrialLog(listen)
-    log.warnings.extend(bench.doubts)
+    log.warnings.extend(bench.dataset_warnings)
     workload = workload_of(trial.workload, trial.treatment)
     problems = {x.level: x for x in bench.check(trial.treatment.levels, trial.workload)}
     applied = [Applied(x.level, None, x.message) for x in problems.values()]
