@@ -297,6 +297,7 @@ MISTAKES = {
         pgdrag capture twin --output missing/x.twin shop
         pgdrag capture twin --for never shop
         pgdrag capture twin --log missing.log shop
+        pgdrag capture twin shop --log old.conf new.conf
         pgdrag capture twin --whole-log shop
         pgdrag twin show
         pgdrag twin show missing.twin

@@ -10,6 +10,7 @@ import contextlib
 import difflib
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from pgdrag.english import did_you_mean, listed
@@ -148,7 +149,18 @@ def _unexpected(extra: str, context: Any) -> UsageError:
     hint = _usage(context)
     if re.search(r"(^| )=|=( |$)", extra):
         hint = 'Write a setting without blanks around "=", such as work_mem=64MB, or quote the whole argument.'
+    elif option := _of_files(context):
+        hint = f"To name several files, repeat the option: {option} FILE {option} FILE; a directory stands for its files."
     return UsageError(f'unexpected argument "{extra}"', hint=hint)
+
+
+def _of_files(context: Any) -> str | None:
+    """Return a repeatable option that files were named with: the shell makes several arguments of `--log *.json`."""
+    for x in context.command.get_params(context) if context else []:
+        given = context.params.get(x.name)
+        if isinstance(given, list | tuple) and given and isinstance(given[0], Path):
+            return str(x.opts[0])
+    return None
 
 
 def _unknown_command(name: str, context: Any, path: str) -> UsageError:
