@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from place import IS_ROOT, Command, Failed, Place, descendants, role_of, strike, wait
+from place import END_TIMEOUT_S, IS_ROOT, Command, Failed, Place, descendants, role_of, strike, wait
 
 from pgdrag.journal import Journal
 from pgdrag.model.run import RunRecord
@@ -158,7 +158,7 @@ def _show_twin(here: Place) -> Words:
 def _kill_run(here: Place, draw: random.Random) -> None:
     """Leave a run that was killed at some moment, with its guardian, as the end of a container would."""
     command = here.start(*_run(here))
-    wait(60, lambda: command.has_ended() or any((here.home / "live").glob("*.jsonl")))
+    wait(END_TIMEOUT_S, lambda: command.has_ended() or any((here.home / "live").glob("*.jsonl")))
     wait(draw.uniform(0, 4), command.has_ended)
     _end_with_guardian(here, command)
 
@@ -166,7 +166,10 @@ def _kill_run(here: Place, draw: random.Random) -> None:
 def _leave_changes(here: Place, draw: random.Random) -> None:
     """Leave a server with settings that a killed run has changed."""
     command = here.start(*_existing(here))
-    wait(60, lambda: command.has_ended() or (here.undo.exists() and here.undo.stat().st_size > 0))
+    wait(
+        END_TIMEOUT_S,
+        lambda: command.has_ended() or (here.undo.exists() and here.undo.stat().st_size > 0),
+    )
     _end_with_guardian(here, command)
 
 
@@ -181,7 +184,7 @@ def _end_with_guardian(here: Place, command: Command) -> None:
 
 def _browse(command: Command) -> None:
     """Look at the page once, as a browser would."""
-    if not wait(60, lambda: "http://" in command.said or command.has_ended()):
+    if not wait(END_TIMEOUT_S, lambda: "http://" in command.said or command.has_ended()):
         raise Failed(f"{command} says no address:\n{command.said}")
     address = next((x for x in command.said.split() if x.startswith("http://")), "")
     # It may be killed meanwhile.

@@ -12,7 +12,7 @@ import sqlite3
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -214,6 +214,12 @@ def _observed() -> Iterator[bytes]:
     for number in range(2):
         writer.append_sample(sample(number, statements=1), QUANTITIES)
     writer.close()
+    # In pages of the least size it is small enough to be changed everywhere.
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = DELETE")
+        db.execute("PRAGMA page_size = 512")
+        db.execute("VACUUM")
+        db.execute("PRAGMA journal_mode = WAL")
     yield path.read_bytes()
     path.unlink()
 
@@ -224,19 +230,24 @@ def _journal(content: bytes) -> None:
     path = _written("journal.sqlite", main)
     if log:
         path.with_name("journal.sqlite-wal").write_bytes(log)
-    _read_journal(path)
-
-
-def _read_journal(path: Path) -> None:
-    # Where a file is says nothing of what it has.
-    with patch("pgdrag.journal._file.network_file_system", lambda _: None):
-        journal = Journal(path)
+    journal = _open_journal(path)
     try:
-        for one in journal.summaries():
-            journal.trial_lines(one.run_id)
-            journal.run(one.run_id)
+        _read_all(journal)
     finally:
         journal.close()
+
+
+def _open_journal(path: Path) -> Journal:
+    # Where a file is says nothing of what it has.
+    everywhere = dict.fromkeys(("network_file_system", "who_may_swap"), lambda _: None)
+    with patch.multiple("pgdrag.journal._file", **everywhere):
+        return Journal(path)
+
+
+def _read_all(journal: Journal) -> None:
+    for one in journal.summaries():
+        journal.trial_lines(one.run_id)
+        journal.run(one.run_id)
 
 
 WAL_MARK = b"<the log follows>"
@@ -297,14 +308,21 @@ _COLUMNS = (("run", "study"), ("run", "host"), ("trial", "trial"), ("attempt", "
 
 def _journal_content(content: bytes) -> None:
     """A sound journal with content of somebody's in the column that the first byte names."""
-    path = _written("journal.sqlite", _small_journal())
     table, column = _COLUMNS[sum(content[:1]) % len(_COLUMNS)]
     value = zlib.compress(content[1:], 1) if table == "exhibits" else _text(content[1:])
-    with sqlite3.connect(path, isolation_level=None) as db:
-        db.execute("PRAGMA synchronous = OFF")
-        db.execute(f"UPDATE {table} SET {column} = ?", (value,))
-    db.close()
-    _read_journal(path)
+    journal = _sound_journal()
+    # Never committed, it costs no writing, and the next case finds a sound journal again.
+    journal._db.execute("BEGIN")
+    try:
+        journal._db.execute(f"UPDATE {table} SET {column} = ?", (value,))
+        _read_all(journal)
+    finally:
+        journal._db.execute("ROLLBACK")
+
+
+@cache
+def _sound_journal() -> Journal:
+    return _open_journal(_written("sound.sqlite", _small_journal()))
 
 
 def _journal_contents() -> Iterator[bytes]:
@@ -374,7 +392,7 @@ TARGETS = {
         Target("server-log", _server_log, _logs),
         Target("captured-log", _captured_log, _logs),
         Target("twin", _twin, _twins, longest=32_768),
-        Target("observations", _observations, _observed, longest=131_072),
+        Target("observations", _observations, _observed, longest=32_768),
         Target("journal", _journal, _journals, longest=32_768),
         Target("journal-content", _journal_content, _journal_contents),
         Target("live-file", _live, _live_files),

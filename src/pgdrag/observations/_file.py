@@ -10,6 +10,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from pgdrag.english import capital
@@ -325,6 +326,7 @@ def _is_wrong(column: str, type_: str, has_value: int) -> str:
     return wrong if has_value or is_key else f"({column} IS NOT NULL AND {wrong})"
 
 
+@cache
 def _own_schema() -> set[tuple[str, str]]:
     with sqlite3.connect(":memory:") as db:
         db.executescript(SCHEMA)
