@@ -26,7 +26,7 @@ class Course:
 
     Attributes:
         held: by trial, the true log gain of what it holds for the best after it.
-        greatest: that of the best of all it tried.
+        greatest: that of the best that it tried in as many trials as all have.
     """
 
     held: tuple[float, ...]
@@ -57,18 +57,24 @@ def own_course(of: Surface, noise: float, seed: int, trials: int) -> Course:
     return Course(tuple(held), max(of.gain(point) for point in tried if of.runs(point)))
 
 
-def course_of(sampler: Sampler, of: Surface, noise: float, seed: int, trials: int) -> Course:
-    """Return how a sampler explores a surface: what it holds for the best has the best number seen."""
+def course_of(
+    sampler: Sampler, of: Surface, noise: float, seed: int, trials: int, *, longer: int
+) -> Course:
+    """Return how a sampler explores a surface: what it holds for the best has the best number seen.
+
+    It goes on for as many trials as `longer` says, so that it is known how late it finds what others found in `trials`.
+    """
     machine, highest = Machine(of, noise, seed), -math.inf
     held, greatest = [0.0], 0.0
-    for _ in range(trials):
+    for number in range(longer):
         point = sampler.ask()
         [seen] = machine.run([point])
         value = None if seen.values is None else seen.values[0]
         sampler.tell(value)
         now = held[-1]
         if value is not None:
-            greatest = max(greatest, of.gain(point))
+            if number < trials:
+                greatest = max(greatest, of.gain(point))
             if value > highest:
                 highest, now = value, of.gain(point)
         held.append(now)

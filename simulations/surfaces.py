@@ -202,15 +202,13 @@ def _fit(pool: str) -> tuple[Response, Sequence[NDArray[np.bool_]]]:
         tuple(Dimension.model_validate(one) for one in read["dimensions"]), Treatment("start")
     )
     feasible, tried = Feasible(space), []
-    trials = list(zip(read["points"], read["values"], read["variances"], strict=True))
-    of_start = [value for places, value, _ in trials if tuple(places) == space.start]
-    center = float(np.median(of_start))
-    for number, (places, value, variance) in enumerate(trials):
+    for places, value, variance, block in zip(
+        read["points"], read["values"], read["variances"], read["blocks"], strict=True
+    ):
         point = tuple(places)
         (feasible.failed if value is None else feasible.worked).append(point)
         if value is not None:
-            # No two of them ran in a block.
-            tried.append(Tried.of(point, value, variance, block=number, start=center))
+            tried.append(Tried.of(point, value, variance, block, start=0.0))
     return respond(Kernels(space), tried), [risk >= REFUSED_RISK for risk in feasible.risks()]
 
 
