@@ -54,6 +54,11 @@ INSERT INTO s.article SELECT i, 'About ' || md5((-i)::text), 'printer ' || repea
 CREATE TABLE s.memo (note text NOT NULL);
 CREATE INDEX memo_words ON s.memo USING gin (to_tsvector('simple', note));
 INSERT INTO s.memo SELECT md5(i::text) || ' call' || i % 3 || ' back' || i % 7 FROM generate_series(1, 3000) AS i;
+CREATE EXTENSION IF NOT EXISTS btree_gist;
+CREATE TABLE s.stay (room int NOT NULL, during daterange NOT NULL, guests int4range, at tstzrange, EXCLUDE USING gist (room WITH =, during WITH &&));
+INSERT INTO s.stay SELECT i % 60, daterange(date '2026-01-01' + i / 60 * 9 + i % 3, date '2026-01-01' + i / 60 * 9 + i % 3 + 1 + i % 5), int4range(i % 40, i % 40 + i % 7),
+  CASE WHEN i % 10 > 0 THEN tstzrange(timestamptz '2026-01-01 08:00+00' + i * interval '1 hour', CASE WHEN i % 4 > 0 THEN timestamptz '2026-01-01 10:30+00' + i * interval '61 min' END) END
+  FROM generate_series(0, 2999) AS i;
 -- Few rows that are changed all the time: on eight pages.
 CREATE TABLE s.counter (id int PRIMARY KEY, n int NOT NULL);
 INSERT INTO s.counter SELECT i, 0 FROM generate_series(1, 6) AS i;

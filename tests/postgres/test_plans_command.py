@@ -45,6 +45,8 @@ TABLES = (
     "CREATE TABLE public.item (orders bigint, line int, product int, price numeric, PRIMARY KEY (orders, line))",
     "CREATE INDEX item_product ON public.item USING hash (product)",
     "CREATE TABLE public.event (at timestamptz NOT NULL, customer bigint, kind int, body jsonb)",
+    "CREATE TABLE public.seat (block int4range, blocks int4multirange)",
+    "CREATE INDEX seat_block ON public.seat USING gist (block)",
     "CREATE INDEX event_at ON public.event USING brin (at)",
     "CREATE INDEX event_body ON public.event USING gin (body jsonb_path_ops)",
     "CREATE INDEX customer_tags ON public.customer USING gin (tags)",
@@ -57,6 +59,7 @@ ROWS = (
     """INSERT INTO public.orders SELECT i, 1 + i * 7919 % 6000, timestamptz '2024-01-02' + i * interval '5 min',
        CASE WHEN i % 50 = 0 THEN 'open' ELSE 'done' END, i % 1000 FROM generate_series(1, 30000) AS i""",
     "INSERT INTO public.item SELECT i / 2, i % 2, 1 + i * 31 % 1000, 9.5 FROM generate_series(2, 60000) AS i",
+    "INSERT INTO public.seat SELECT x, int4multirange(x) FROM (SELECT int4range(i % 37, i % 37 + i % 11) FROM generate_series(1, 20000) AS i) AS t (x)",
     """INSERT INTO public.event SELECT timestamptz '2024-01-01' + i * interval '1 min', i * 31 % 6000, i % 20,
        jsonb_build_object('k', i % 20, 'x', repeat('y', 50)) FROM generate_series(1, 30000) AS i""",
 )
@@ -84,6 +87,10 @@ STATEMENTS = (
     "INSERT INTO event VALUES ($1, $2, $3, $4)",
     "UPDATE customer SET seen = $1 WHERE id = $2",
     "DELETE FROM event WHERE at < $1",
+    # Numbers up to 99 are their own tokens.
+    "SELECT * FROM seat WHERE block && '[45,46)'",
+    "SELECT * FROM seat WHERE block && '[5,30)'",
+    "SELECT * FROM seat WHERE blocks <@ '{[0,9)}'",
     "WITH x AS (SELECT customer, sum(total) AS t FROM orders GROUP BY customer) SELECT c.name, x.t FROM customer c JOIN x ON x.customer = c.id WHERE x.t > $1",
 )  # fmt: skip
 TREATMENTS: tuple[Mapping[str, str], ...] = (
@@ -122,6 +129,7 @@ def pair(
             connection.execute(
                 f"CREATE ROLE watcher LOGIN IN ROLE pg_monitor, {cluster.load_role}".encode()
             )
+            connection.execute("GRANT pg_read_all_data TO watcher")
         captured = TwinCapture(reach(dsn(cluster, "watcher"))).run(0)
         twin = replace(captured, workload=workload(STATEMENTS))
         is_generic = cluster.binaries.version_num >= GENERIC_SINCE

@@ -213,6 +213,26 @@ def test_tokens_keep_order_frequency_and_width(shop: Cluster, twin: Twin) -> Non
     assert sum(statistics(twin, "orders_old", "kind").most_common_shares) == pytest.approx(1)
 
 
+@pytest.mark.parametrize(
+    ("column", "type_", "longest"),
+    [("guests", "int4range", 1000), ("during", "tstzrange", float("inf")), ("closed", "daterange", 31)],
+)  # fmt: skip
+def test_ranges_keep_order_lengths_and_ends(shop: Cluster, twin: Twin, column: str, type_: str, longest: float) -> None:  # fmt: skip
+    one = statistics(twin, "stays", column)
+    query = f"SELECT count(*), count(*) FILTER (WHERE upper_inf(r)), count(DISTINCT lower(r)) FROM unnest(%s::{type_}[]) AS r"
+    with shop.connect() as connection:
+        [(bounds, endless, different)] = connection.execute(query.encode(), (list(one.range_bounds),)).fetchall()  # fmt: skip
+    lengths = [float(x) for x in one.range_lengths]
+    assert (bounds, different, len(lengths)) == (101, 101, 101)
+    assert lengths == sorted(lengths)
+    assert lengths[-1] == pytest.approx(longest, rel=0.1)
+    assert (endless > 0) == (column == "during")
+    assert one.empty_share == pytest.approx(0.1 if column == "during" else 0)
+    check = next(x.definition for x in twin.schema.constraints if "guests" in x.definition)
+    assert "'[0," in check
+    assert "100000" not in check
+
+
 def test_constants_of_the_schema_are_the_tokens_of_their_column(twin: Twin) -> None:
     kinds = set(statistics(twin, "orders_new", "kind").most_common)
     check = next(x for x in twin.schema.constraints if x.name == "kinds")

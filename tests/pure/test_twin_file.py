@@ -84,7 +84,7 @@ def test_a_twin_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_a_file_of_the_first_version_is_read_and_written_as_the_newest(tmp_path: Path) -> None:
-    first = gzip.decompress(twin_bytes(TWIN)).replace(b'"pgdrag_twin":2', b'"pgdrag_twin":1')
+    first = gzip.decompress(twin_bytes(TWIN)).replace(b'"pgdrag_twin":3', b'"pgdrag_twin":1')
     old = read_twin(written(tmp_path, gzip.compress(first)))
     assert old == replace(TWIN, pgdrag_twin=1)
     assert twin_bytes(old) == twin_bytes(TWIN)
@@ -110,7 +110,7 @@ def test_the_same_twin_makes_the_same_bytes() -> None:
         (gzip.compress(gzip.decompress(twin_bytes(TWIN)).replace(b'"block_bytes":8192', b'"block_bytes":0'), mtime=0), '"source.block_bytes"'),
         (gzip.compress(b"[]", mtime=0), "not a twin"),
         (gzip.compress(b"{}", mtime=0), "not a twin"),
-        (gzip.compress(b'{"pgdrag_twin": 3}', mtime=0), "file format 3 is newer than this pgdrag reads, 2"),
+        (gzip.compress(b'{"pgdrag_twin": 4}', mtime=0), "file format 4 is newer than this pgdrag reads, 3"),
         (gzip.compress(b'{"pgdrag_twin": 1}', mtime=0), '"captured_by"'),
         (gzip.compress(gzip.decompress(twin_bytes(TWIN))[:-1] + b',"x":1}'), '"x"'),
         (twin_bytes(TWIN)[:-1], "torn or damaged"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -126,6 +127,12 @@ def test_a_constant_that_fits_nothing_is_masked_and_ends_nothing(text: str, valu
     privacy, found = check(text)
     assert value not in found
     assert not any(value in x.constant for x in privacy.kept)
+
+
+def test_bounds_of_a_range_in_a_check_are_tokens_of_the_column() -> None:
+    _, found = check("CHECK ((placed <@ '[\"2021-04-05 06:07:08+00\",)'::tstzrange))")
+    assert "2021" not in found
+    assert re.search(r"'\[\"1994-[^\"]+\+00\",\)'::tstzrange", found)
 
 
 def test_values_that_are_their_own_tokens_stay() -> None:

@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 
 from pgdrag.twins.array_text import array_elements, array_text
 from pgdrag.twins.json_tokens import JsonTokens
+from pgdrag.twins.range_text import RangeText, read_range
 from pgdrag.twins.tokens import (
     address_tokens,
     bytea_tokens,
     is_address,
     is_telling,
+    length_tokens,
     moment_of,
     number_tokens,
     spread_tokens,
@@ -129,6 +131,33 @@ def test_an_address_is_told_from_other_texts(text: str, is_one: bool) -> None:
 def test_distances_of_numbers_change_by_a_fifth_at_most() -> None:
     tokens = number_tokens(["1000", "2000", "1000000"], rng())
     assert 998_000 <= int(tokens["1000000"]) - int(tokens["2000"]) <= 1_198_000
+
+
+@given(st.sets(st.integers(0, 10**9) | st.decimals(0, 10**6, places=3)), st.randoms())
+def test_lengths_keep_their_order_and_are_none_of_the_original(
+    values: set[Decimal | int], lot: random.Random
+) -> None:
+    originals = {Decimal(x) for x in values}
+    tokens = length_tokens([*map(str, values), "Infinity"], lot, avoid={x for x in originals if x > 99})  # fmt: skip
+    found = [Decimal(tokens[str(x)]) for x in sorted(values)]
+    assert found == sorted(found)
+    assert all(x <= 99 or x not in originals for x in found)
+    assert all(abs(token - x) <= Decimal("0.09") * x + 1 for x, token in zip(sorted(originals), found, strict=True))  # fmt: skip
+    assert tokens["Infinity"] == "Infinity"
+
+
+bounds = st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
+
+
+@given(bounds, bounds, st.sampled_from(["[]", "[)", "(]", "()"]))
+def test_a_range_is_read_as_it_was_written(lower: str | None, upper: str | None, ends: str) -> None:
+    one = RangeText(lower, upper, ends)
+    assert read_range(str(one)) == one
+
+
+@pytest.mark.parametrize("text", ["empty", "[1,2", "1,2", "[1,2,3)", "{[1,2)}", ""])
+def test_anything_else_is_no_range(text: str) -> None:
+    assert read_range(text) is None
 
 
 moments = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1))

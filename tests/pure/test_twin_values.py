@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import date
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -20,7 +24,10 @@ from pgdrag.data_twin.domains import (
 )
 from pgdrag.data_twin.estimates import distinct_behind, expected_estimate
 from pgdrag.data_twin.filling import fill_steps
+from pgdrag.data_twin.ranges import Ranges, keep_apart, kept_apart
 from pgdrag.data_twin.spreads import Wanted, arranged, order_correlation, spread
+from pgdrag.twins.model import ColumnStatistics, Constraint
+from pgdrag.twins.range_text import read_range
 from pgdrag.twins.tokens import uuid_form
 
 TOKENS = lists(text("bdfgkmprtvx", min_size=3, max_size=12), min_size=2, max_size=8, unique=True)
@@ -217,3 +224,49 @@ def test_pages_are_as_full_as_the_size_asks_for(blocks: int, full: int, share: f
     assert done == rows
     if rows / blocks >= 1:
         assert taken == pytest.approx(blocks, rel=0.25, abs=3)
+
+
+STAYS = ColumnStatistics(
+    "s", "stay", "during", 2, False, "daterange", 0.0, 13, -1.0,
+    range_bounds=("[2000-01-01,2000-01-03)", "[2000-02-01,2000-02-04)", "[2000-06-01,2000-07-01)"), range_lengths=("1", "2", "30"),
+    empty_share=0.0,
+)  # fmt: skip
+
+
+@given(integers(1, 400), integers(1, 40), integers(0, 1000))
+def test_ranges_of_one_room_do_not_overlap(rows: int, rooms: int, seed: int) -> None:
+    lot = np.random.default_rng(seed)
+    ranges = Ranges(replace(STAYS, range_bounds=(*STAYS.range_bounds, "[2000-07-01,)")), "daterange")  # fmt: skip
+    codes, of_rooms = ranges.draw(rows, lot), lot.integers(0, rooms, rows)
+    dealt = keep_apart(ranges, codes, of_rooms, lot)
+    assert sorted(dealt) == sorted(codes)
+    for room in range(rooms):
+        own = sorted(zip(ranges.lows[dealt[of_rooms == room]].tolist(), ranges.highs[dealt[of_rooms == room]].tolist(), strict=True))  # fmt: skip
+        assert all(low < high for low, high in own)
+        assert all(high <= low for (_, high), (low, _) in pairwise(own))
+
+
+def test_ranges_begin_where_and_are_as_long_as_their_statistics_tell() -> None:
+    ranges = Ranges(replace(STAYS, empty_share=0.2), "daterange")
+    texts = ranges.texts(ranges.draw(1000, rng()), Form())
+    known = [x for text in texts if (x := read_range(text)) is not None]
+    assert texts.count("empty") == 200
+    days = [date.fromisoformat(x.upper or "") - date.fromisoformat(x.lower or "") for x in known]
+    assert sorted(x.days for x in days)[len(days) // 2] == 2
+    assert 0.45 < sum(x.lower < "2000-02-01" for x in known if x.lower) / len(known) < 0.55
+
+
+@pytest.mark.parametrize(
+    ("definition", "found"),
+    [
+        ("EXCLUDE USING gist (room WITH =, during WITH &&) WHERE ((state <> 'x'::text))", (("room",), "during")),
+        ('EXCLUDE USING gist ("Room" gist_int4_ops WITH =, during WITH &&)', (("Room",), "during")),
+        ("EXCLUDE USING gist (during WITH &&)", ((), "during")),
+        ("EXCLUDE USING gist (lower(a) WITH =, during WITH &&)", None),
+        ("EXCLUDE USING btree (a WITH =)", None),
+    ],
+)  # fmt: skip
+def test_what_keeps_ranges_apart_is_read(definition: str, found: object) -> None:
+    assert kept_apart(Constraint("s", "t", "c", "x", definition)) == found
+    key = Constraint("s", "t", "p", "p", "PRIMARY KEY (id, valid WITHOUT OVERLAPS)", ("id", "valid"))  # fmt: skip
+    assert kept_apart(key) == (("id",), "valid")

@@ -20,6 +20,7 @@ from pgdrag.twins import constants as sql
 from pgdrag.twins.array_text import array_elements, array_text
 from pgdrag.twins.json_tokens import JsonTokens, leaves
 from pgdrag.twins.model import Schema
+from pgdrag.twins.range_text import RangeText, bounds_of, read_range
 from pgdrag.twins.tokens import (
     EXACT,
     address_tokens,
@@ -27,6 +28,7 @@ from pgdrag.twins.tokens import (
     finite,
     has_moment,
     is_small,
+    length_tokens,
     mac_form,
     moment_of,
     number_tokens,
@@ -88,6 +90,7 @@ class ValueClasses:
         self._untold: set[str] = set()
         self._tokens: dict[Key, Mapping[str, str]] = {}
         self._documents: dict[Key, JsonTokens] = {}
+        self._lengths: dict[str, str] = {}
         self._enums = {
             f"{one.schema}.{one.name}": one.labels
             for one in found.types.values()
@@ -138,8 +141,12 @@ class ValueClasses:
         for values in self._values.values():
             yield from values
 
+    def take_length(self, value: str) -> None:
+        """Take the length of a range."""
+        self._lengths[value] = ""
+
     def take(self, key: Key, value: str, *, is_element: bool = False) -> None:
-        """Take a value of a column; of an array its elements."""
+        """Take a value of a column; of an array its elements, of a range its bounds."""
         kind = self._kinds.get(key, "")
         column = self.columns.get(key)
         if kind in ("", "boolean") or kind.startswith("enum"):
@@ -148,6 +155,10 @@ class ValueClasses:
         if not is_element and self._is_array_of(column, value):
             for inner in elements_of(value):
                 self.take(key, inner, is_element=True)
+            return
+        if not is_element and self._has_bounds(key, value):
+            for bound in bounds_of(value):
+                self.take(key, bound, is_element=True)
             return
         self._values[self.root(key)][self._normal(column, value)] = None
 
@@ -162,12 +173,13 @@ class ValueClasses:
         Args:
             json_keys: that stay as they are.
         """
-        everything = {*self.originals(), *self._untold}
+        everything = {*self.originals(), *self._untold, *self._lengths}
         for root, values in self._values.items():
             if self._kinds[root] == "json":
                 everything.update(*map(leaves, values))
         numbers = {x for x in map(finite, everything) if x is not None and not is_small(x)}
         moments = {x for x in map(moment_of, everything) if x is not None}
+        self._lengths = length_tokens(self._lengths, self._rng, avoid=numbers)
         columns: dict[Key, list[FoundColumn]] = defaultdict(list)
         for key, column in self.columns.items():
             columns[self.root(key)].append(column)
@@ -211,6 +223,7 @@ class ValueClasses:
             base = self._base(column.type_oid)
             if base is None:
                 continue
+            base = self._base(base.bound) or base
             if base.name in _LIMITS:
                 found.append(_LIMITS[base.name])
             elif base.name == "numeric" and column.modifier > 0:
@@ -235,6 +248,8 @@ class ValueClasses:
     def token(self, key: Key, value: str, *, is_element: bool = False) -> str | None:
         """Return the token of a column's value; None where there is none."""
         kind, column = self._kinds.get(key, ""), self.columns.get(key)
+        if kind and not is_element and self._has_bounds(key, value):
+            return self._range_token(key, value)
         if not is_element and self._is_array_of(column, value):
             return self._array_token(key, value)
         if kind == "boolean":
@@ -257,6 +272,18 @@ class ValueClasses:
         tokens = [None if x is None else self.token(key, x, is_element=True) for x in elements]
         are_all_told = [x is None for x in tokens] == [x is None for x in elements]
         return array_text(tokens) if are_all_told else None
+
+    def _range_token(self, key: Key, value: str) -> str | None:
+        found = read_range(value)
+        if found is None:
+            return value if value == "empty" else None
+        lower, upper = (None if x is None else self.token(key, x, is_element=True) for x in (found.lower, found.upper))  # fmt: skip
+        are_told = [lower is None, upper is None] == [found.lower is None, found.upper is None]
+        return str(RangeText(lower, upper, found.brackets)) if are_told else None
+
+    def length_token(self, value: str) -> str:
+        """Return the token of a range's length."""
+        return self._lengths[value]
 
     def label(self, kind: str, value: str) -> str | None:
         """Return the token of an enum's label; None where it has no such label."""
@@ -298,8 +325,8 @@ class ValueClasses:
         found = self._base(oid)
         if found is None:
             return ""
-        if found.element:
-            return self._kind(found.element)
+        if found.element or found.bound:
+            return self._kind(found.element or found.bound)
         if found.kind == "e":
             return f"enum {found.schema}.{found.name}"
         return _KINDS.get(found.name, "") if found.schema == "pg_catalog" or found.name == "citext" else ""  # fmt: skip
@@ -309,6 +336,17 @@ class ValueClasses:
         while found is not None and found.kind == "d":
             found = self._found.types.get(found.base)
         return found
+
+    def is_of_ranges(self, key: Key) -> bool:
+        """Whether a column's values are ranges, or sets of them."""
+        column = self.columns.get(key)
+        found = None if column is None else self._base(column.type_oid)
+        return found is not None and bool(found.bound)
+
+    def _has_bounds(self, key: Key, value: str) -> bool:
+        """Whether a value is a range: of a column of ranges, or one that a number or a time is looked for in."""
+        is_in_range = self._kinds.get(key) in ("number", "time") and read_range(value) is not None
+        return is_in_range or self.is_of_ranges(key)
 
     def _is_array_of(self, column: FoundColumn | None, value: str) -> bool:
         """Whether a value is a whole array: in ARRAY['a', 'b'] each is an element."""

@@ -13,6 +13,7 @@ from pgdrag.errors import ServerError
 from pgdrag.live.server import ExistingServer
 from pgdrag.twins.array_text import array_elements
 from pgdrag.twins.json_tokens import leaves
+from pgdrag.twins.range_text import bounds_of
 from pgdrag.twins.tokens import finite, moment_of
 
 APPLICATION_NAME = "pgdrag twin show"
@@ -52,7 +53,13 @@ def original_values(server: Server, *, rows: int = 0) -> set[str]:
 
 def _values(observer: Observer, rows: int) -> Iterator[str]:
     for one in read_statistics(observer):
-        for text in (one.most_common, one.histogram, one.elements):
+        for text in (
+            one.most_common,
+            one.histogram,
+            one.elements,
+            one.range_bounds,
+            one.range_lengths,
+        ):
             yield from _parts(text)
     for (label,) in observer.query(_ENUMS):
         yield label
@@ -80,6 +87,7 @@ def _parts(text: str | None) -> Iterator[str]:
 def _part(value: str) -> Iterator[str]:
     """Yield a value, and what is in it: elements of arrays, strings of documents."""
     yield value
+    yield from bounds_of(value)
     if value[:1] in ("{", "["):
         try:
             yield from leaves(value)

@@ -30,6 +30,7 @@ from pgdrag.twins.model import (
     Table,
     TypeObject,
 )
+from pgdrag.twins.range_text import bounds_of
 from pgdrag.twins.tokens import finite, has_moment, is_address, is_small
 
 # A cast to one of these makes a name of a constant.
@@ -63,9 +64,11 @@ class Privacy:
         """Take all values, and make their tokens."""
         for one in statistics:
             key = (one.schema, one.relation, one.column)
-            for text in (one.most_common, one.histogram, one.elements):
+            for text in (one.most_common, one.histogram, one.elements, one.range_bounds):
                 for value in elements_of(text):
                     self._classes.take(key, value, is_element=text is one.elements)
+            for value in elements_of(one.range_lengths):
+                self._classes.take_length(value)
         for statistic in self._found.schema.statistics:
             data = extended.get((statistic.schema, statistic.name))
             for combination, _, _ in data.most_common if data else ():
@@ -90,7 +93,8 @@ class Privacy:
         common = self._all_tokens(key, one.most_common)
         histogram = self._all_tokens(key, one.histogram)
         elements = self._all_tokens(key, one.elements, is_element=True)
-        has_values = bool(common or histogram or elements)
+        bounds = self._all_tokens(key, one.range_bounds)
+        has_values = bool(common or histogram or elements or bounds)
         root = self._classes.root(key)
         has_class = has_values and kind != "boolean" and not kind.startswith("enum")
         return ColumnStatistics(
@@ -98,7 +102,7 @@ class Privacy:
             column.type if column else "", one.null_share, one.width, one.n_distinct,
             value_class=self._numbers.setdefault(root, len(self._numbers) + 1) if has_class else None,
             is_kept=kind == "boolean",
-            has_hidden_values=None in (common, histogram, elements),
+            has_hidden_values=None in (common, histogram, elements, bounds),
             most_common=common or (),
             most_common_shares=tuple(one.most_common_shares or ()) if common else (),
             histogram=histogram or (),
@@ -106,6 +110,9 @@ class Privacy:
             elements=elements or (),
             element_shares=tuple(one.element_shares or ()) if elements else (),
             element_counts=tuple(one.element_counts or ()),
+            range_bounds=bounds or (),
+            range_lengths=tuple(map(self._classes.length_token, elements_of(one.range_lengths))) if bounds else (),
+            empty_share=one.empty_share,
         )  # fmt: skip
 
     def _all_tokens(self, key: Key, text: str | None, *, is_element: bool = False) -> tuple[str, ...] | None:  # fmt: skip
@@ -374,9 +381,9 @@ def _fits(kind: str, constant: sql.Constant) -> bool:
         case "":
             return False
         case "number":
-            return finite(constant.value) is not None
+            return all(finite(x) is not None for x in _values(constant.value))
         case "time":
-            return not constant.is_number and has_moment(constant.value)
+            return not constant.is_number and all(map(has_moment, _values(constant.value)))
         case "json":
             return is_document(constant.value) and constant.operator not in sql.JSON_OPERATORS
         case "address":
@@ -388,5 +395,5 @@ def _fits(kind: str, constant: sql.Constant) -> bool:
 
 
 def _values(text: str) -> list[str]:
-    """Return the elements of a text that is an array, else the text."""
-    return (elements_of(text) if text.startswith("{") else []) or [text]
+    """Return the elements of a text that is an array, or the bounds of a range, else the text."""
+    return (elements_of(text) if text.startswith("{") else bounds_of(text)) or [text]

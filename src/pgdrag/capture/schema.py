@@ -132,6 +132,7 @@ SELECT t.oid::bigint, n.nspname::text AS schema, t.typname::text AS name, t.typt
        ARRAY(SELECT pg_get_constraintdef(x.oid) FROM pg_constraint AS x
               WHERE x.contypid = t.oid AND x.contype = 'c' ORDER BY x.oid) AS checks,
        (SELECT format_type(rngsubtype, NULL) FROM pg_range WHERE rngtypid = t.oid) AS subtype,
+       coalesce((SELECT rngsubtype::bigint FROM pg_range WHERE t.oid IN (rngtypid, rngmultitypid)), 0) AS bound,
        ARRAY(SELECT quote_ident(attname) || ' ' || format_type(atttypid, atttypmod) FROM pg_attribute
               WHERE attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped ORDER BY attnum) AS attributes
   FROM pg_type AS t JOIN pg_namespace AS n ON n.oid = t.typnamespace LEFT JOIN pg_class AS c ON c.oid = t.typrelid
@@ -178,7 +179,11 @@ _DOMAIN, _ENUM, _COMPOSITE, _RANGE = "d", "e", "c", "r"
 
 @dataclass(frozen=True)
 class FoundType:
-    """A type of the server's: of a column, or of what that is made of."""
+    """A type of the server's: of a column, or of what that is made of.
+
+    Attributes:
+        bound: the type of a range's bounds, also of a multirange's; 0: it is neither.
+    """
 
     schema: str
     name: str
@@ -187,6 +192,7 @@ class FoundType:
     base: int
     modifier: int
     labels: tuple[str, ...]
+    bound: int = 0
 
 
 @dataclass(frozen=True)
@@ -381,7 +387,7 @@ def _sequence(row: Mapping[str, Any], names: _Names) -> SequenceObject:
 def _found_type(row: Mapping[str, Any]) -> FoundType:
     return FoundType(
         row["schema"], row["name"], row["kind"], row["element"] if row["category"] == "A" else 0,
-        row["base"], row["modifier"], tuple(row["labels"]),
+        row["base"], row["modifier"], tuple(row["labels"]), row["bound"],
     )  # fmt: skip
 
 

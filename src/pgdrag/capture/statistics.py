@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import LiteralString
 
 from pgdrag.capture.schema import OURS
@@ -54,8 +54,25 @@ SELECT n.nspname::text AS schema, s.tablename::text AS relation, s.attname::text
        s.null_frac::float8 AS null_share, s.avg_width AS width, s.n_distinct::float8,
        s.most_common_vals::text AS most_common, s.most_common_freqs::float8[] AS most_common_shares,
        s.histogram_bounds::text AS histogram, s.correlation::float8, s.most_common_elems::text AS elements,
-       s.most_common_elem_freqs::float8[] AS element_shares, s.elem_count_histogram::float8[] AS element_counts
+       s.most_common_elem_freqs::float8[] AS element_shares, s.elem_count_histogram::float8[] AS element_counts,
+       {{ranges}}
   FROM pg_stats AS s JOIN pg_namespace AS n ON n.nspname = s.schemaname WHERE {OURS} ORDER BY 1, 2, 3, 4
+"""
+_RANGES: LiteralString = """s.range_bounds_histogram::text AS range_bounds,
+       s.range_length_histogram::text AS range_lengths, s.range_empty_frac::float8 AS empty_share"""
+_NO_RANGES: LiteralString = (
+    "NULL::text AS range_bounds, NULL::text AS range_lengths, NULL::float8 AS empty_share"
+)
+_RANGES_IN_VIEW_SINCE = 170000
+# Before, they are where ANALYZE writes them (kinds 7 and 6): who may SELECT a single table does not see that.
+_OF_RANGES: LiteralString = f"""
+SELECT n.nspname::text, c.relname::text, a.attname::text, s.stainherit,
+       CASE 7 WHEN stakind1 THEN stavalues1::text WHEN stakind2 THEN stavalues2::text WHEN stakind3 THEN stavalues3::text END,
+       CASE 6 WHEN stakind1 THEN stavalues1::text WHEN stakind2 THEN stavalues2::text WHEN stakind3 THEN stavalues3::text END,
+       CASE 6 WHEN stakind1 THEN stanumbers1[1] WHEN stakind2 THEN stanumbers2[1] WHEN stakind3 THEN stanumbers3[1] END::float8
+  FROM pg_statistic AS s JOIN pg_attribute AS a ON a.attrelid = s.starelid AND a.attnum = s.staattnum
+  JOIN pg_class AS c ON c.oid = s.starelid JOIN pg_namespace AS n ON n.oid = c.relnamespace
+ WHERE {OURS} AND (6 IN (stakind1, stakind2, stakind3) OR 7 IN (stakind1, stakind2, stakind3))
 """
 _EXTENDED: LiteralString = """
 SELECT statistics_schemaname::text, statistics_name::text, n_distinct::text, dependencies::text, most_common_vals,
@@ -74,7 +91,7 @@ _Counters = Mapping[int, Mapping[str, int]]
 
 @dataclass(frozen=True)
 class FoundStatistics:
-    """A row of pg_stats; arrays of values are in the server's own words."""
+    """A row of pg_stats; arrays of values, and of lengths of ranges, are in the server's own words."""
 
     schema: str
     relation: str
@@ -90,6 +107,9 @@ class FoundStatistics:
     elements: str | None
     element_shares: Sequence[float] | None
     element_counts: Sequence[float] | None
+    range_bounds: str | None
+    range_lengths: str | None
+    empty_share: float | None
 
 
 @dataclass(frozen=True)
@@ -160,7 +180,31 @@ def read_statistics(observer: Observer) -> tuple[FoundStatistics, ...]:
     Raises:
         Unseen: the server refused or did not answer.
     """
-    return tuple(FoundStatistics(**row) for row in observer.table(_STATISTICS))
+    is_in_view = observer.server_version_num >= _RANGES_IN_VIEW_SINCE
+    sql = _STATISTICS.replace("{ranges}", _RANGES if is_in_view else _NO_RANGES)
+    found = tuple(FoundStatistics(**row) for row in observer.table(sql))
+    if is_in_view or not may_read_ranges(observer):
+        return found
+    known = {tuple(row[:4]): row[4:] for row in observer.query(_OF_RANGES)}
+    names = ("range_bounds", "range_lengths", "empty_share")
+    return tuple(
+        replace(one, **dict(zip(names, of_ranges, strict=True)))
+        if (of_ranges := known.get((one.schema, one.relation, one.column, one.is_inherited)))
+        else one
+        for one in found
+    )
+
+
+def may_read_ranges(observer: Observer) -> bool:
+    """Return whether this role may see what ANALYZE found of ranges: before version 17, who may read all tables.
+
+    Raises:
+        Unseen: the server refused or did not answer.
+    """
+    if observer.server_version_num >= _RANGES_IN_VIEW_SINCE:
+        return True
+    [(may_read,)] = observer.query("SELECT has_table_privilege('pg_statistic', 'SELECT')")
+    return bool(may_read)
 
 
 def read_extended(observer: Observer) -> dict[tuple[str, str], FoundExtended]:

@@ -34,6 +34,8 @@ from pgdrag.capture.statements import (
     workload,
 )
 from pgdrag.capture.statistics import (
+    FoundStatistics,
+    may_read_ranges,
     read_counters,
     read_extended,
     read_relations,
@@ -214,6 +216,7 @@ class TwinCapture:
         classes = ValueClasses(found, rng=self._rng, now=now, sort=_sorter(observer))
         for one in seen:
             classes.join_compared(one.text)
+        self._note_ranges(observer, classes, statistics)
         privacy = Privacy(found, classes)
         privacy.gather(statistics, extended)
         needed = needed_functions(found, [one.text for one in seen])
@@ -342,6 +345,11 @@ class TwinCapture:
         if hidden:
             found = counted(hidden, "object")
             self._not_seen.append(f"Extended statistics of {found} are missing: only the table's owner can read them.")  # fmt: skip
+
+    def _note_ranges(self, observer: Observer, classes: ValueClasses, statistics: Sequence[FoundStatistics]) -> None:  # fmt: skip
+        ranges = sum(classes.is_of_ranges((x.schema, x.relation, x.column)) for x in statistics)
+        if ranges and not may_read_ranges(observer):
+            self._not_seen.append(f"Bounds and lengths of {counted(ranges, 'column')} of ranges are hidden from this role: before version 17 it takes pg_read_all_data.")  # fmt: skip
 
     def _note_unreadable(self, observer: Observer) -> None:
         tables = unreadable_tables(observer)

@@ -36,7 +36,8 @@ class Classes:
                 self._join(top, key)
         for (schema, relation, name, _), one in statistics.items():
             key = (schema, relation, name)
-            if one.value_class is not None and key in columns and not columns[key].is_array:
+            is_of_scalars = key in columns and bool(columns[key].kind) and not columns[key].is_array
+            if one.value_class is not None and is_of_scalars:
                 self._join(numbered.setdefault(one.value_class, key), key)
         for table in tables:
             for foreign in table.foreign_keys:

@@ -212,10 +212,10 @@ _MAKERS: Mapping[str, Callable[[int], str]] = {
     "time": lambda at: f"{at // 3600 % 24:02d}:{at // 60 % 60:02d}:{at % 60:02d}",
     "timetz": lambda at: f"{at // 3600 % 24:02d}:{at // 60 % 60:02d}:{at % 60:02d}+00",
     "money": lambda at: f"{at}.00",
-    "point": lambda at: f"({at % 1000},{at // 1000})",
-    "box": lambda at: f"({at % 1000},{at // 1000}),({at % 1000 + 1},{at // 1000 + 1})",
-    "lseg": lambda at: f"[({at % 1000},{at // 1000}),({at % 1000 + 1},{at // 1000 + 1})]",
-    "circle": lambda at: f"<({at % 1000},{at // 1000}),1>",
+    "point": lambda at: _point(at),
+    "box": lambda at: f"{_point(at)},{_point(at, 1)}",
+    "lseg": lambda at: f"[{_point(at)},{_point(at, 1)}]",
+    "circle": lambda at: f"<{_point(at)},1>",
     "xml": lambda at: f"<x>{at}</x>",
     "macaddr8": lambda at: ":".join(f"{at:016x}"[x : x + 2] for x in range(0, 16, 2)),
     "pg_lsn": lambda at: f"0/{at:X}",
@@ -224,6 +224,12 @@ _MAKERS: Mapping[str, Callable[[int], str]] = {
     "tsquery": lambda at: f"q{at}",
     "jsonpath": lambda at: f"$.k{at}",
 }
+
+
+def _point(at: int, away: int = 0) -> str:
+    """Return a point in a square of 1000 by 1000; however many there are, they are evenly spread (a Kronecker sequence)."""
+    x, y = (at * 0.7548776662466927 % 1, at * 0.5698402909980532 % 1)
+    return f"({1000 * x + away:.6g},{1000 * y + away:.6g})"
 
 
 def _day(at: int, later: int = 0) -> str:

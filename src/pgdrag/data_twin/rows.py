@@ -15,6 +15,7 @@ from pgdrag.data_twin import documents
 from pgdrag.data_twin.columns import ColumnHere
 from pgdrag.data_twin.combinations import distinct_combinations, ordered
 from pgdrag.data_twin.domains import NULL, Codes, Domain, Form, ListedDomain
+from pgdrag.data_twin.ranges import Ranges, bound_type, keep_apart, kept_apart
 from pgdrag.data_twin.spreads import arranged
 from pgdrag.data_twin.tables import FilledTable, ForeignKey, TableName
 from pgdrag.data_twin.wanted import ALL_COMBINATIONS, WantedColumns
@@ -83,6 +84,7 @@ class TwinRows(WantedColumns):
         for column in table.columns:
             if column.name not in found.columns:
                 found.columns[column.name] = self._alone(table, column, found.count)
+        self._keep_apart(table, found)
         kept = {x.name for x in table.columns if (*table.name, x.name) in self._wanted_by_others or (*self._root(table.name), x.name) in self._wanted_by_others}  # fmt: skip
         for name in kept:
             self._keep(table, name, found.columns[name].codes)
@@ -356,6 +358,10 @@ class TwinRows(WantedColumns):
         if column.is_not_null:
             nulls = 0
         filled = rows - nulls
+        if one is not None and one.range_bounds and bound_type(column.type) and not column.is_array:
+            ranges = Ranges(one, column.type)
+            codes = np.concatenate((ranges.draw(filled, rng), np.full(nulls, NULL, np.int64)))
+            return FilledColumn(column, rng.permutation(codes), ranges, Form())
         common = list(one.most_common) if one is not None else []
         distinct = min(self._distinct(table, column.name), filled)
         made = self._made(table, column, one, max(distinct - len(common), 0 if common else 1), rng) if filled else []  # fmt: skip
@@ -376,6 +382,20 @@ class TwinRows(WantedColumns):
         codes = np.concatenate([*parts, np.full(rows, NULL, np.int64)])[:filled]
         codes = np.concatenate((codes, np.full(nulls, NULL, np.int64)))
         return FilledColumn(column, rng.permutation(codes), ListedDomain([*common, *made]), Form())
+
+    def _keep_apart(self, table: FilledTable, found: Rows) -> None:
+        """Let ranges not overlap where a constraint says so."""
+        for constraint in self._constraints.get(table.name, ()):
+            names, name = kept_apart(constraint) or ((), "")
+            of_ranges = found.columns.get(name)
+            if of_ranges is None or not isinstance(of_ranges.domain, Ranges) or not found.columns.keys() >= set(names):  # fmt: skip
+                continue
+            values = np.stack([np.zeros(found.count, np.int64), *(found.columns[x].codes for x in names)], axis=1)  # fmt: skip
+            _, groups = np.unique(values, axis=0, return_inverse=True)
+            groups = np.where((values == NULL).any(axis=1), -1, groups.reshape(-1))
+            rng = self._rng(*table.name, name, "apart")
+            of_ranges.codes = keep_apart(of_ranges.domain, of_ranges.codes, groups, rng)
+            return
 
     def _made(
         self, table: FilledTable, column: ColumnHere, one: ColumnStatistics | None, count: int,

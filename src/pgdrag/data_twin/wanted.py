@@ -43,6 +43,7 @@ _TOAST_POINTER = 18
 _OF_TOAST = 0.9  # of a TOAST table are values
 _NARROWER, _LEAST_TOASTED = 0.8, 500  # bytes
 _LEAST_UNSEARCHED = 0.3  # of a text that is searched tells its values apart, and puts them in order
+_UNCOMPARED = frozenset({"point", "box", "lseg", "circle", "line", "path", "polygon"})
 _UNKNOWN_WIDTH, _UNKNOWN_DISTINCT = 16.0, 200
 
 
@@ -102,7 +103,9 @@ class WantedColumns(FilledTables):
             return filled
         source = self._source(table, name)
         if one is None or not one.n_distinct:
-            most = len(source[0]) if source is not None else _UNKNOWN_DISTINCT
+            # No two values are equal of what cannot be compared: points.
+            unknown = filled if self._columns[*table.name, name].type in _UNCOMPARED else _UNKNOWN_DISTINCT  # fmt: skip
+            most = len(source[0]) if source is not None else unknown
             return max(min(filled, most), 1)
         found = self._classes.true_distinct(one, table.original_rows)
         if one.n_distinct < 0:

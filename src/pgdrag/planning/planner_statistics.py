@@ -21,10 +21,10 @@ from pgdrag.twins.model import ColumnStatistics, Relation
 
 _FIRST_OWN_OID = 16384
 # pg_statistic.h
-_MOST_COMMON, _HISTOGRAM, _CORRELATION, _ELEMENTS, _ELEMENT_COUNTS = range(1, 6)
+_MOST_COMMON, _HISTOGRAM, _CORRELATION, _ELEMENTS, _ELEMENT_COUNTS, _LENGTHS, _BOUNDS = range(1, 8)
 _SLOTS = 5
 # pg_type.h, pg_collation.h
-_TEXT, _TSVECTOR, _DEFAULT_COLLATION = 25, 3614, 100
+_TEXT, _FLOAT8, _TSVECTOR, _DEFAULT_COLLATION = 25, 701, 3614, 100
 _ANY_ARRAY, _ANY_ENUM, _ANY_RANGE, _ANY_MULTIRANGE = 2277, 3500, 3831, 4537
 _LESS, _EQUAL = 1, 3  # strategies of a B-tree
 _MOST_PAGES = 2**31  # from here on relpages is negative: it is unsigned in the server
@@ -34,6 +34,7 @@ SELECT oid::int8, typtype::text, typbasetype::int8, typdelim::text,
        CASE WHEN typlen = -1 AND typsubscript::text LIKE '%array_subscript_handler' THEN typelem::int8 ELSE 0 END
   FROM pg_catalog.pg_type
 """
+_MULTIRANGES: LiteralString = "SELECT rngmultitypid::int8, rngtypid::int8 FROM pg_catalog.pg_range"
 # Each type's own "less than" and "equal": those of a B-tree, else of hashing.
 _OPERATORS: LiteralString = """
 SELECT opcintype::int8, CASE WHEN opcmethod = 405 THEN 3 ELSE amopstrategy END, amopopr::int8
@@ -167,6 +168,14 @@ def _slots(one: ColumnStatistics, column: _Column, types: _Types) -> Iterator[_S
         yield _Slot(_HISTOGRAM, less, column.collation, None, types.array(own, one.histogram), own)
     if one.correlation is not None and less:
         yield _Slot(_CORRELATION, less, column.collation, [one.correlation])
+    if one.empty_share is not None and is_readable:
+        lengths = types.array(_FLOAT8, one.range_lengths) if one.range_lengths else None
+        yield _Slot(
+            _LENGTHS, types.operator(_FLOAT8, _LESS), 0, [one.empty_share], lengths, _FLOAT8
+        )
+        if one.range_bounds:
+            of_bounds = types.ranges.get(own, own)
+            yield _Slot(_BOUNDS, 0, 0, None, types.array(of_bounds, one.range_bounds), of_bounds)
     element = _TEXT if own == _TSVECTOR else types.base(types.elements.get(own, 0))
     if not element:
         return
@@ -190,6 +199,7 @@ class _Types:
     elements: Mapping[int, int]
     operators: Mapping[tuple[int, int], int]
     same_bytes: Mapping[int, Sequence[int]]
+    ranges: Mapping[int, int]  # of multiranges
 
     @classmethod
     def of(cls, connection: psycopg.Connection) -> _Types:
@@ -204,6 +214,7 @@ class _Types:
             {oid: element for oid, *_, element in rows if element},
             {(oid, strategy): found for oid, strategy, found in connection.execute(_OPERATORS)},
             same,
+            dict(connection.execute(_MULTIRANGES).fetchall()),
         )
 
     def base(self, oid: int) -> int:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from pgdrag.adapters import adapter_of
 from pgdrag.twins import constants as sql
 from pgdrag.twins.model import Twin
+from pgdrag.twins.range_text import bounds_of
 from pgdrag.twins.tokens import finite, is_telling, moment_of
 
 # Keys of texts in SQL: their constants could have been values, their words are names.
@@ -62,7 +63,7 @@ _NAMES = frozenset(
         "notes",
     ]
 )
-_VALUES = frozenset({"labels", "most_common", "histogram", "elements", "common"})
+_VALUES = frozenset({"labels", "most_common", "histogram", "elements", "common", "range_bounds", "range_lengths"})  # fmt: skip
 _NUMBERS = frozenset({"differences"})  # that were made of values
 _NUMBER = re.compile(r"(?<![\w.:-])-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.:-])")
 _SHOWN = 60
@@ -198,7 +199,7 @@ def _within(value: Any, path: tuple[str, ...], kept: set[str]) -> Iterator[_Leaf
         yield _Leaf(where, f"{value:.15g}", "value")
     elif isinstance(value, str) and value:
         if last in _VALUES:
-            yield _Leaf(where, value, "value")
+            yield from (_Leaf(where, part, "value") for part in bounds_of(value) or [value])
         elif last in _SQL:
             yield from _sql_leaves(value, where, kept)
         elif last == "constant" or last == "where":

@@ -58,7 +58,7 @@ __all__ = [
     "Workload",
 ]
 
-FORMAT_VERSION: Literal[2] = 2  # 2: transactions of a log
+FORMAT_VERSION: Literal[3] = 3  # 2: transactions of a log; 3: statistics of ranges
 
 
 @dataclass(frozen=True)
@@ -189,4 +189,4 @@ class Twin:
     now: str = "2000-01-01 00:00:00+00"
     not_seen: tuple[str, ...] = ()
     kept: tuple[Kept, ...] = ()
-    pgdrag_twin: Literal[1, 2] = FORMAT_VERSION
+    pgdrag_twin: Literal[1, 2, 3] = FORMAT_VERSION

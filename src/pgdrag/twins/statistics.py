@@ -62,6 +62,9 @@ class ColumnStatistics:
         n_distinct: as pg_stats has it: negative, it is a share of the rows.
         most_common, most_common_shares, histogram, correlation: as pg_stats has them.
         elements, element_shares, element_counts: most_common_elems, most_common_elem_freqs, elem_count_histogram.
+        range_bounds: range_bounds_histogram: the nth of all lower bounds and the nth of all upper bounds, as ranges.
+        range_lengths: range_length_histogram, of times in seconds, of dates in days; a length without end is infinite.
+        empty_share: range_empty_frac: of the ranges that are not NULL; None: it is unknown.
     """
 
     __pydantic_config__ = STRICT
@@ -85,3 +88,6 @@ class ColumnStatistics:
     elements: tuple[str, ...] = ()
     element_shares: tuple[float, ...] = ()
     element_counts: tuple[float, ...] = ()
+    range_bounds: tuple[str, ...] = ()
+    range_lengths: tuple[str, ...] = ()
+    empty_share: Share | None = None

@@ -122,6 +122,11 @@ def _column(one: ColumnStatistics) -> Iterator[str]:
         yield f"    histogram: {', '.join(one.histogram)}"
     if one.elements:
         yield f"    elements: {', '.join(one.elements)}"
+    if one.empty_share is not None:
+        yield f"    of ranges: {one.empty_share:.3g} empty"
+    if one.range_bounds:
+        yield f"    bounds: {', '.join(one.range_bounds)}"
+        yield f"    lengths: {', '.join(one.range_lengths)}"
 
 
 def _statements(twin: Twin) -> Iterator[str]:
