@@ -371,6 +371,6 @@ def test_the_commands_write_show_and_search_a_twin(shop: Cluster, tmp_path: Path
     assert status == 0
     assert "CREATE TABLE" in out
     status, out, _ = pgdrag("twin", "show", file, "--json")
-    assert json.loads(out)["pgdrag_twin"] == 2
+    assert json.loads(out)["pgdrag_twin"] == 3
     status, out, _ = pgdrag("twin", "show", file, "--scan", dsn(shop, WATCHER), "--rows", "50")
     assert (status, "none found" in out) == (0, True), out

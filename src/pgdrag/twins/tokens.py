@@ -147,15 +147,15 @@ def length_tokens(
     found = {value: value for value, number in numbers.items() if number is None}
     ascending = sorted({x for x in numbers.values() if x is not None})
     are_whole = all(x == x.to_integral_value() for x in ascending)
-    last = token = Decimal(0)
+    last = exact = token = Decimal(0)
     tokens: dict[Decimal, Decimal] = {}
     with localcontext(EXACT):
         for number in ascending:
-            step = (number - last) * Decimal(rng.uniform(1 - _JITTER, 1 + _JITTER))
+            exact += (number - last) * Decimal(rng.uniform(1 - _JITTER, 1 + _JITTER))
             wanted = number
             if number > 0 and not (are_whole and is_small(number)):
                 unit = Decimal(1).scaleb(max(number.adjusted() - 3, 0 if are_whole else -6))
-                wanted = max((token + step).quantize(unit), token)
+                wanted = max(exact.quantize(unit), token)
                 while wanted in avoid:
                     wanted += unit
             last, token = number, max(wanted, token)
