@@ -31,7 +31,7 @@ from pgdrag.model.recordings import SESSION_TYPES, ProcessIoUse, Recordings
 from pgdrag.servers.processes import CLIENT_BACKEND
 
 _NS = 1e-9
-SAMPLE_INTERVAL_S = 0.25
+SAMPLE_INTERVAL_S = 0.5
 # Kinds that read or write enough to be shown; all others share one name.
 _OTHERS = "others"
 _KINDS = {
@@ -212,7 +212,7 @@ class ShareSampler:
     def __init__(
         self, postmaster: int, seeing: Callable[[], AbstractContextManager[None]], *, without: int
     ) -> None:
-        """Begin to look, four times a second.  Raises Unseen where that is impossible."""
+        """Begin to look, twice a second.  Raises Unseen where that is impossible."""
         self._postmaster = postmaster
         self._seeing = seeing
         self._without = without

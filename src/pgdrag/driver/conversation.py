@@ -40,9 +40,8 @@ LARGEST_LINE_BYTES = 16 * 2**20
 GRACE_S = 5.0
 # After its grace the driver gives threads that do not end this long, and then ends without them.
 THREADS_GIVEN_UP_S = 10.0
-# How much of its last output is shown, and how often to check whether the reader still waits for it.
+# How much of its last output is shown.
 _LAST_BYTES = 2000
-_LOOK_S = 0.1
 # So a driver that was asked to end has ended, whatever its threads do.
 CANCELLED_S = GRACE_S + THREADS_GIVEN_UP_S + 1.0
 
@@ -244,15 +243,17 @@ class _LastWords:
         assert process.stderr is not None
         self._pipe = process.stderr
         self._end = b""
-        self._is_left = threading.Event()
+        self._left, self._leave = os.pipe()
         self._thread = threading.Thread(target=self._read, name="pgdrag-last-words", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Stop listening, even if a process that outlives the driver keeps the pipe open."""
-        self._is_left.set()
+        os.write(self._leave, b"!")
         self._thread.join()
         self._pipe.close()
+        os.close(self._left)
+        os.close(self._leave)
 
     def text(self) -> str:
         """Return the end of what it wrote, once it has ended."""
@@ -262,12 +263,12 @@ class _LastWords:
     def _read(self) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(self._pipe, selectors.EVENT_READ)
-            while not self._is_left.is_set():
-                if selector.select(_LOOK_S):
-                    chunk = os.read(self._pipe.fileno(), 1 << 16)
-                    if not chunk:
-                        return
-                    self._end = (self._end + chunk)[-_LAST_BYTES:]
+            selector.register(self._left, selectors.EVENT_READ)
+            while self._left not in {key.fd for key, _ in selector.select()}:
+                chunk = os.read(self._pipe.fileno(), 1 << 16)
+                if not chunk:
+                    return
+                self._end = (self._end + chunk)[-_LAST_BYTES:]
 
 
 @contextlib.contextmanager
