@@ -21,7 +21,8 @@ CREATE TABLE s.region_a PARTITION OF s.region FOR VALUES IN ('aaaa', 'aabb');
 CREATE TABLE s.region_b PARTITION OF s.region FOR VALUES IN ('bbaa', 'bbbb');
 CREATE TABLE s.base (id int, name text);
 CREATE TABLE s.child (extra int) INHERITS (s.base);
-CREATE TABLE s.wide (id int PRIMARY KEY, big text, other text);
+CREATE SEQUENCE s.number; -- owned by no column
+CREATE TABLE s.wide (id int PRIMARY KEY DEFAULT nextval('s.number'), big text, other text);
 CREATE TABLE s.empty (id int, t text);
 INSERT INTO s.tenant SELECT md5(i::text)::uuid, 'Tenant ' || i, CASE WHEN i % 4 = 0 THEN 'f' ELSE 'p' END, i % 10 > 0, date '2020-01-01' + i FROM generate_series(1, 200) AS i;
 INSERT INTO s.person (tenant, mail, ip, mac, score, born, note, doc, tags)

@@ -129,8 +129,11 @@ def test_words_that_the_server_searches_texts_for_are_as_frequent_as_in_the_orig
 
 
 def test_a_sequence_goes_on_behind_the_rows(session: psycopg.Connection) -> None:
+    """Of an identity column, and one that a default takes the next value of."""
     last = count(session, "SELECT max(id) FROM s.person")
     assert count(session, "INSERT INTO s.person (tenant) SELECT id FROM s.tenant LIMIT 1 RETURNING id") == last + 1  # fmt: skip
+    last = count(session, "SELECT max(id) FROM s.wide")
+    assert count(session, "INSERT INTO s.wide DEFAULT VALUES RETURNING id") == last + 1
 
 
 def test_the_same_seed_gives_the_same_rows_and_a_scale_fewer(

@@ -48,6 +48,24 @@ COMMIT;
 """
 ITEM = "SELECT count(*) FROM orders WHERE id BETWEEN :order AND :upper;\nINSERT INTO lines (of, line) VALUES (:order, {line});\n"
 
+# No foreign key says that a visit is a guest's; how many came is no key.
+REFERRING = """
+CREATE TABLE guest (id int PRIMARY KEY, came int NOT NULL);
+CREATE TABLE visit (number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, who int NOT NULL, persons int NOT NULL);
+INSERT INTO guest SELECT i * 7, i % 50 FROM generate_series(1, 900) AS i;
+INSERT INTO visit (who, persons) SELECT 7 * (1 + i % 900), i % 50 FROM generate_series(1, 4000) AS i;
+ANALYZE guest, visit;
+"""
+VISIT = """
+\\set guest 7 * random(1, 900)
+\\set persons random(1, 50)
+BEGIN;
+SELECT came FROM guest WHERE id = :guest;
+UPDATE guest SET came = :persons WHERE id = :guest;
+INSERT INTO visit (who, persons) VALUES (:guest, :persons);
+COMMIT;
+"""
+
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def logging(
@@ -70,6 +88,7 @@ def logging(
             connection.execute("CREATE EXTENSION pg_stat_statements")
             connection.execute("CREATE TABLE orders (id bigint PRIMARY KEY, note text, items int DEFAULT 0)")  # fmt: skip
             connection.execute("CREATE TABLE lines (of bigint, line int)")
+            connection.execute(REFERRING)
         bench(cluster, "-i", "-q")
         yield cluster
 
@@ -90,7 +109,7 @@ def log_file(cluster: Cluster, suffix: str) -> Path:
 
 
 def read(path: Path, **settings: str) -> LoggedTransactions:
-    return LogReader([], "pgdrag", settings).read([LocalLog(path)])
+    return LogReader([], "pgdrag", settings).read([LocalLog(path)]).transactions()
 
 
 def since(cluster: Cluster, suffix: str, run: Callable[[], None], place: Path) -> Path:
@@ -194,6 +213,16 @@ def test_a_capture_has_the_statements_of_the_view_and_no_value(logging: Cluster)
     assert scan(twin, values).leaks == ()
     # A number of a token may be some row's by chance: of the log's own values none is in what it showed.
     assert scan(replace(twin, statistics=()), logged).leaks == ()
+
+
+def test_what_programs_send_equal_to_a_key_refers_to_it(logging: Cluster, tmp_path: Path) -> None:
+    script = tmp_path / "visit.sql"
+    script.write_text(VISIT)
+    log = LogRequest((log_file(logging, ".csv"),))
+    twin = captured(logging, log, lambda: bench(logging, "-n", "-t", "60", "-M", "prepared", "-f", str(script)))  # fmt: skip
+    classes = {(x.relation, x.column): x.value_class for x in twin.statistics}
+    assert classes["visit", "who"] == classes["guest", "id"]
+    assert classes["visit", "persons"] != classes["guest", "came"]
 
 
 def items_script(items: int) -> str:

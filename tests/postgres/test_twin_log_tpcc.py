@@ -36,7 +36,7 @@ def found(new_cluster: Callable[[str], Cluster]) -> Iterator[LoggedTransactions]
         )
         assert status == 0, err
         path: Path = cluster.log_directory / f"{LOG_NAME}.csv"
-        yield LogReader([], "pgdrag").read([LocalLog(path)])
+        yield LogReader([], "pgdrag").read([LocalLog(path)]).transactions()
 
 
 def kind(found: LoggedTransactions, shape: TransactionShape) -> str:

@@ -183,7 +183,7 @@ def read(log: Log | str | bytes, tmp_path: Path, *, name: str = "x.log", moments
     path = tmp_path / name
     content = log.text if isinstance(log, Log) else log
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return LogReader([], "d", {"log_line_prefix": PREFIX, **settings}, moments).read([LocalLog(path)])  # fmt: skip
+    return LogReader([], "d", {"log_line_prefix": PREFIX, **settings}, moments).read([LocalLog(path)]).transactions()  # fmt: skip
 
 
 def test_steps_pauses_durations_and_endings_are_those_of_the_log(tmp_path: Path) -> None:

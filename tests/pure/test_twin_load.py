@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pgdrag.data_twin.load.conditions import Conditions, conditions
 from pgdrag.data_twin.load.constants import Home, homes, session_constants
 from pgdrag.data_twin.load.fresh import Fresh
-from pgdrag.data_twin.load.kinds import Constant, Link, Loop, Step, TransactionType
+from pgdrag.data_twin.load.kinds import Constant, Link, Loop, Part, Step, TransactionType
 from pgdrag.data_twin.load.links import (
     Foreign,
     alike_in_a_call,
@@ -36,7 +36,14 @@ from pgdrag.data_twin.load.work import Work, balanced, best_shares, work_of
 from pgdrag.twins.fidelity import statement_key
 from pgdrag.twins.mending import typed_texts
 from pgdrag.twins.model import Activity, Constraint, Relation, Schema, Statement, Twin
-from pgdrag.twins.transactions import LoggedTransactions, ParameterLink, Spread, TransactionShape
+from pgdrag.twins.transactions import (
+    LoggedStatement,
+    LoggedTransactions,
+    Parameter,
+    ParameterLink,
+    Spread,
+    TransactionShape,
+)
 from pgdrag.twins.transactions import Loop as LoggedLoop
 from pgdrag.twins.transactions import Step as LoggedStep
 from twin_statements import called, twin_of
@@ -52,6 +59,7 @@ from twin_statements import called, twin_of
         ('((o."At" >= (now() - $1)) OR (NOT (o.a <> $2)))', [(1, ">=", 'o."At"'), (2, "<>", "o.a")]),
         ("((o.name)::text ~~ $1)", [(1, "~~", "(o.name)::text")]),
         ("(public.f($1) AND (1 = $2))", []),
+        ("((o.w = $1) AND (ROW($2, $3) > ROW(o.at, o.id)))", [(1, "=", "o.w"), (2, "<", "o.at"), (3, "ROW <", "o.id")]),
     ],
 )  # fmt: skip
 def test_a_plan_says_which_columns_parameters_are_compared_with(
@@ -395,6 +403,71 @@ def test_a_log_says_order_loops_and_links() -> None:
     assert kind.steps == (Step(2), Step(1))  # statement 9 is not known
     assert kind.loops == (Loop(1, 1, ((5, 0.5), (7, 0.5))),)
     assert kind.links == (Link(1, 2, 0, 1), Link(1, 1, 1, 1, is_of_round=True, differences=(1,)))
+
+
+def logged_shape(number: int, count: int, statement: int, *follows: tuple[int, float], links: tuple[ParameterLink, ...] = (), **more: bool) -> TransactionShape:  # fmt: skip
+    return TransactionShape(number, (LoggedStep(statement),), count, Spread(1.0, (1.0,) * 8), links=links, follows=follows, **more)  # fmt: skip
+
+
+def test_what_a_session_always_does_after_a_transaction_about_the_same_row_is_part_of_it() -> None:
+    """A page of a list is followed by the next one in half of the cases, and that by one more in a fifth."""
+    same = ParameterLink(1, 1, "session", 1, 1, 1.0, from_shape=2)
+    shapes = (
+        logged_shape(1, 100, 1, (2, 0.6), (1, 0.4), is_block=True),
+        logged_shape(2, 100, 2, (1, 1.0)),
+        logged_shape(3, 62, 3, (2, 0.8), (3, 0.2), links=(same,)),
+    )
+    log = LoggedTransactions("csvlog", 60.0, 100, 262, shapes=shapes)
+    page, next_ = "SELECT id FROM u WHERE k = $1 ORDER BY id LIMIT 9", "SELECT id FROM u WHERE k = $1 AND id > $2 ORDER BY id LIMIT 9"  # fmt: skip
+    twin = replace(twin_of(called(ADD, number=1), called(page, number=2), called(next_, number=3)), transactions=log)  # fmt: skip
+    alone, both = mix_of(twin).types
+    assert (alone.steps, both.steps) == ((Step(1),), (Step(2), Step(3)))
+    assert (both.weight, both.links) == (100, (Link(1, 1, 0, 1),))
+    [part] = both.later
+    assert (part.first, part.last, part.is_block) == (1, 1, False)
+    assert dict(part.repeats)[0] == pytest.approx(1 - 0.8 * 0.62)
+    assert sum(times * share for times, share in part.repeats) == pytest.approx(0.62, rel=1e-3)
+    results = (Result("id", "u", "id", True),)
+    statements = {
+        2: about(2, page, "(u.k = $1)", *results), 3: about(3, next_, "((u.k = $1) AND (u.id > $2))", *results),
+    }  # fmt: skip
+    kind = linked(both, statements, twin)
+    assert Link(1, 2, 0, 0, returned="id", is_bound=True) in kind.links
+    two = replace(kind, later=(replace(part, repeats=((0, 0.5), (2, 0.5))),))
+    text = script_of(two, {n: Sendable(x.text, x.types, f"s{n}") for n, x in statements.items()}).text  # fmt: skip
+    # Each page begins behind the last row of the one before.
+    assert re.findall(r"WHERE k = (\S+)(?: AND id > (\S+))?.* \\aset (\w+)", text) == [
+        (":s1_p1", "", "s1_r_"), (":s1_p1", ":s1_r_id", "s2_r_"), (":s1_p1", ":s2_r_id", "s2r2_r_"),
+    ]  # fmt: skip
+
+
+def test_what_mostly_follows_a_transaction_or_has_nothing_of_it_stays_one_of_its_own() -> None:
+    same = ParameterLink(1, 1, "session", 1, 1, 1.0, from_shape=1)
+    for share, links in ((0.9, (same,)), (1.0, ()), (1.0, (replace(same, share=0.9),))):
+        shapes = (logged_shape(1, 100, 1), logged_shape(2, 80, 2, (1, share), links=links))
+        log = LoggedTransactions("csvlog", 60.0, 100, 180, shapes=shapes)
+        twin = replace(twin_of(called(ADD, number=1), called(READ, number=2)), transactions=log)
+        assert [x.later for x in mix_of(twin).types] == [(), ()]
+
+
+def test_a_transaction_that_follows_has_its_own_begin() -> None:
+    kind = TransactionType("t", 1, (Step(1), Step(2)), links=(Link(1, 1, 0, 2),), later=(Part(1, 1, is_block=True),))  # fmt: skip
+    statements = {1: Sendable(ADD, ("int", "int"), "s1"), 2: Sendable(READ, ("int",), "s2")}
+    text = script_of(kind, statements).text
+    assert re.findall("BEGIN|END|UPDATE|SELECT", text) == ["BEGIN", "UPDATE", "END", "BEGIN", "SELECT", "END"]  # fmt: skip
+    assert re.findall(r" a = (:\w+)", text) == [":s1_p2"] * 2
+
+
+def test_what_a_log_has_equal_to_a_key_is_a_foreign_key_that_nobody_declared() -> None:
+    link = ParameterLink(2, 1, "transaction", 1, 1, 1.0)
+    shape = TransactionShape(1, (LoggedStep(1), LoggedStep(2)), 40, Spread(1.0, (1.0,) * 8), links=(link,))  # fmt: skip
+    rider = about(1, "SELECT * FROM rider WHERE id = $1", "(rider.id = $1)", unique=("id",))
+    ride = about(2, "INSERT INTO ride (who, km) VALUES ($1, $2)")
+    ride = replace(ride, roots={"ride": Root("s", "ride", 300.0)})
+    for distinct, found in ((50, (Foreign("ride", ("who",), "rider", ("id",)),)), (3, ())):
+        told = LoggedStatement(2, 40, (Parameter(1, "number", 40, 0.0, distinct, (1, 1, 1), 0.0),))
+        log = LoggedTransactions("csvlog", 60.0, 100, 40, statements=(told,), shapes=(shape,))
+        assert foreign_keys(replace(twin_of(), transactions=log), [rider, ride]) == found
 
 
 def shape_with(number: int, *links: ParameterLink) -> TransactionShape:

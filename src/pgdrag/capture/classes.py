@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal, localcontext
@@ -129,6 +129,27 @@ class ValueClasses:
             keys = [key for key in map(resolve, ((alias, name) for alias in tables)) if key]
             for other in keys[1:]:
                 self.join(keys[0], other)
+
+    def join_references(self, equal: Iterable[tuple[Key, Key]]) -> None:
+        """Have those columns in one class of which programs sent equal values, where one of them is a key of its table: the other refers to it."""
+        left = [x for x in equal if self._kinds.get(x[0]) == self._kinds.get(x[1])]
+        unique = {
+            (one.schema, one.table, *one.columns)
+            for one in self._found.schema.constraints
+            if one.kind in "pu" and len(one.columns) == 1
+        } | {
+            (one.schema, one.table, *one.keys)
+            for one in self._found.schema.indexes
+            if one.is_unique and len(one.keys) == 1 and " WHERE " not in one.definition
+        }
+        while True:  # what refers to a key is equal to others that do
+            known = {self.root(x) for x in unique}
+            found = [x for x in left if known & {*map(self.root, x)}]
+            if not found:
+                return
+            for one, other in found:
+                self.join(one, other)
+            left = [x for x in left if x not in found]
 
     def root(self, key: Key) -> Key:
         """Return the column that represents a class."""

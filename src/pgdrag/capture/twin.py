@@ -20,7 +20,7 @@ from pgdrag import __version__
 from pgdrag.capture.activity import ActivityLooks
 from pgdrag.capture.classes import ValueClasses
 from pgdrag.capture.log.columns import ParameterColumns
-from pgdrag.capture.log.reading import LogProgress
+from pgdrag.capture.log.reading import LogAccount, LogProgress
 from pgdrag.capture.log.source import LogRequest, LogSource
 from pgdrag.capture.log.texts import KnownStatement
 from pgdrag.capture.privacy import Privacy
@@ -53,7 +53,6 @@ from pgdrag.horizon.tracking import HoldTracker
 from pgdrag.live.server import ExistingServer
 from pgdrag.twins.model import Schema, Twin, Workload
 from pgdrag.twins.tokens import ANCHOR
-from pgdrag.twins.transactions import LoggedTransactions
 from pgdrag.units import significant
 
 APPLICATION_NAME = "pgdrag capture twin"
@@ -212,21 +211,25 @@ class TwinCapture:
         types = parameter_types(observer.connection, seen, search_paths(observer))
         load = workload(account, window_s, roles, types)
         source = read_source(observer, self._server.version, roles)
+        account_of_log = None
+        if log is not None:
+            account_of_log = self._read_log(
+                log, self._known(observer, seen, roles, load), window_s, listen
+            )
         listen(CaptureProgress("Making tokens", window_s))
         classes = ValueClasses(found, rng=self._rng, now=now, sort=_sorter(observer))
         for one in seen:
             classes.join_compared(one.text)
+        columns = ParameterColumns(classes, statistics)
+        if account_of_log is not None:
+            classes.join_references(account_of_log.equal_columns(columns))
         self._note_ranges(observer, classes, statistics)
         privacy = Privacy(found, classes)
         privacy.gather(statistics, extended)
         needed = needed_functions(found, [one.text for one in seen])
         schema = privacy.schema(found.schema, needed)
         told = privacy.statistics(statistics)
-        transactions = None
-        if log is not None:
-            known = self._known(observer, seen, roles, load)
-            columns = ParameterColumns(classes, statistics)
-            transactions = self._transactions(log, known, columns, window_s, listen)
+        transactions = account_of_log.transactions(columns) if account_of_log is not None else None
         hidden = sum(one.has_hidden_values for one in told)
         if hidden:
             self._not_seen.append(f"{counted(hidden, 'column')} {'has' if hidden == 1 else 'have'} a type without tokens: only shares and widths are captured.")  # fmt: skip
@@ -267,10 +270,10 @@ class TwinCapture:
                 found.append(KnownStatement(told.number, one.text, user, one.identifier, told.parameters))  # fmt: skip
         return found
 
-    def _transactions(self, log: LogSource, known: Sequence[KnownStatement], columns: ParameterColumns, window_s: float, listen: Listener) -> LoggedTransactions | None:  # fmt: skip
-        """Return what the log shows; what was captured until now is not lost with it."""
+    def _read_log(self, log: LogSource, known: Sequence[KnownStatement], window_s: float, listen: Listener) -> LogAccount | None:  # fmt: skip
+        """Return what the log has; what was captured until now is not lost with it."""
         try:
-            return log.read(known, columns, lambda x: listen(CaptureProgress(READING_LOG, window_s, x)))  # fmt: skip
+            return log.read(known, lambda x: listen(CaptureProgress(READING_LOG, window_s, x)))
         except LogError as error:
             self.log_error = error
             # Names of files may tell of the place.

@@ -28,15 +28,22 @@ _NOTES: tuple[LiteralString, ...] = (
     "CREATE SCHEMA IF NOT EXISTS pgdrag_twin",
     "CREATE TABLE IF NOT EXISTS pgdrag_twin.note (id int GENERATED ALWAYS AS IDENTITY, note text NOT NULL)",
 )
+# Those that a column owns (serial, identity), and those that its default takes the next value of.
 _SEQUENCES: LiteralString = """
-SELECT s.oid::regclass::text, n.nspname::text, c.relname::text, attname::text, seqincrement > 0
-  FROM pg_catalog.pg_depend
-  JOIN pg_catalog.pg_class AS s ON s.oid = objid AND s.relkind = 'S'
+SELECT DISTINCT of.nspname::text, s.relname::text, n.nspname::text, c.relname::text, attname::text, seqincrement > 0
+  FROM (SELECT objid AS sequence, refobjid AS relation, refobjsubid AS number
+          FROM pg_catalog.pg_depend
+         WHERE classid = 'pg_catalog.pg_class'::regclass AND refclassid = 'pg_catalog.pg_class'::regclass AND refobjsubid > 0
+         UNION ALL
+        SELECT refobjid, adrelid, adnum
+          FROM pg_catalog.pg_depend JOIN pg_catalog.pg_attrdef AS d ON d.oid = objid
+         WHERE classid = 'pg_catalog.pg_attrdef'::regclass AND refclassid = 'pg_catalog.pg_class'::regclass) AS found
+  JOIN pg_catalog.pg_class AS s ON s.oid = sequence AND s.relkind = 'S'
+  JOIN pg_catalog.pg_namespace AS of ON of.oid = s.relnamespace
   JOIN pg_catalog.pg_sequence ON seqrelid = s.oid
-  JOIN pg_catalog.pg_class AS c ON c.oid = refobjid
+  JOIN pg_catalog.pg_class AS c ON c.oid = relation
   JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-  JOIN pg_catalog.pg_attribute ON attrelid = c.oid AND attnum = refobjsubid
- WHERE classid = 'pg_catalog.pg_class'::regclass AND refclassid = 'pg_catalog.pg_class'::regclass AND refobjsubid > 0
+  JOIN pg_catalog.pg_attribute ON attrelid = c.oid AND attnum = number
 """
 
 
@@ -128,14 +135,15 @@ def _restore_after(connection: psycopg.Connection, twin: Twin, step: Step) -> It
 
 
 def _behind_rows(connection: psycopg.Connection) -> Iterator[sql.Composed]:
-    """Yield what sets each sequence behind the last value of its column."""
-    for sequence, schema, table, column, is_ascending in connection.execute(_SEQUENCES).fetchall():
-        yield sql.SQL("SELECT pg_catalog.setval({}::regclass, {}({})) FROM {} HAVING count({}) > 0").format(
-            sql.Literal(sequence),
-            sql.SQL("max" if is_ascending else "min"),
-            sql.Identifier(column),
-            sql.Identifier(schema, table),
-            sql.Identifier(column),
+    """Yield what sets each sequence behind the last value of all columns that have its values."""
+    for of_schema, sequence, schema, table, column, is_ascending in connection.execute(_SEQUENCES).fetchall():  # fmt: skip
+        of = sql.Identifier(of_schema, sequence)
+        last = sql.SQL("max({})" if is_ascending else "min({})").format(sql.Identifier(column))
+        yield sql.SQL(
+            "SELECT pg_catalog.setval({}::regclass, {}) FROM {} HAVING {} {} (SELECT last_value FROM {})"
+        ).format(
+            sql.Literal(of.as_string()), last, sql.Identifier(schema, table),
+            last, sql.SQL(">=" if is_ascending else "<="), of,
         )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from pgdrag.twins.fields import STRICT, Amount, Count, Share
 QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 POSITIONS = 20
 ALWAYS = 0.98  # share from which on two parameters are taken for equal in any case: what else happens is an exception
+MANY_VALUES = 10  # of a parameter, from which on it is equal to another one by no chance
 
 Ordinal = Annotated[int, Field(ge=1)]
 Ending = Literal["commit", "rollback", "error"]
@@ -98,6 +99,11 @@ class ParameterLink:
     share: Share
     from_shape: Count = 0
     differences: tuple[float, ...] = ()
+
+    @property
+    def is_always_equal(self) -> bool:
+        """Whether both have the same value, but for exceptions."""
+        return self.share >= ALWAYS and not self.differences
 
 
 @dataclass(frozen=True)

@@ -104,9 +104,13 @@ class ParameterColumns:
         self._keys = cache(self._columns)
         self._values: dict[Key, ColumnValues] = {}
 
+    def key(self, text: str, number: int) -> Key | None:
+        """Return the name of the column of `$number`; None where the text does not tell."""
+        return self._keys(text).get(number)
+
     def of(self, text: str, number: int) -> ColumnValues | None:
         """Return the column of `$number`; None where the text does not tell."""
-        key = self._keys(text).get(number)
+        key = self.key(text, number)
         if key is None:
             return None
         if key not in self._values:
@@ -115,7 +119,7 @@ class ParameterColumns:
 
     def are_one(self, text: str, number: int, other_text: str, other: int) -> bool:
         """Whether two parameters belong to one column, or to columns that are compared with each other."""
-        keys = self._keys(text).get(number), self._keys(other_text).get(other)
+        keys = self.key(text, number), self.key(other_text, other)
         return None not in keys and len({self._classes.root(x) for x in keys if x is not None}) == 1
 
     def _columns(self, text: str) -> dict[int, Key]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import time
@@ -17,11 +18,18 @@ from pgdrag.capture.log.sessions import Sessions
 from pgdrag.capture.log.shapes import SameColumn, Shapes
 from pgdrag.capture.log.texts import KnownStatement, SeenStatement, StatementTexts
 from pgdrag.capture.log.values import ValueAccount, kind_of
+from pgdrag.capture.names import Key
 from pgdrag.capture.statements import OWN
 from pgdrag.collectors import Observer
 from pgdrag.english import counted, listed
 from pgdrag.errors import LogError
-from pgdrag.twins.transactions import LoggedSessions, LoggedStatement, LoggedTransactions, Parameter
+from pgdrag.twins.transactions import (
+    MANY_VALUES,
+    LoggedSessions,
+    LoggedStatement,
+    LoggedTransactions,
+    Parameter,
+)
 from pgdrag.units import significant
 
 _LONGEST_MESSAGE = 1 << 26
@@ -83,11 +91,8 @@ class LogReader:
         self._first_s, self._last_s = math.inf, -math.inf
         self._notes: list[str] = []
 
-    def read(self, files: Iterable[LogFile], columns: ParameterColumns | None = None) -> LoggedTransactions:  # fmt: skip
+    def read(self, files: Iterable[LogFile]) -> LogAccount:
         """Read files, one after the other.
-
-        Args:
-            columns: what tells more of the values of parameters whose column is known.
 
         Raises:
             LogError: one cannot be read, has no format of PostgreSQL's, or there is no statement in them.
@@ -97,7 +102,6 @@ class LogReader:
         )
         if not sources:
             raise LogError("the log is empty", hint=_HINT)
-        log = sources[0].format
         shapes = Shapes(has_pauses=all(x.format.has_milliseconds for x in sources))
         sessions = Sessions(self._texts, shapes.add, own=_is_own)
         begun_s = time.monotonic()
@@ -121,7 +125,9 @@ class LogReader:
                 detail=" ".join(self._notes) or None,
                 hint=_HINT,
             )  # fmt: skip
-        return self._result(log, shapes, sessions, columns)
+        return LogAccount(
+            sources[0].format, shapes, sessions, self.known, self.settings, self._messages, self._first_s, self._last_s, self._notes,
+        )  # fmt: skip
 
     def _of_one_format(self, sources: list[_Source]) -> list[_Source]:
         """Return those of the format that tells the most: a server may write the same messages in several."""
@@ -151,27 +157,45 @@ class LogReader:
             self._messages += taken
         return not entries or entries[-1].at_s <= end_s + _PAST_END_S
 
-    # --- what is told -----------------------------------------------------------------------
 
-    def _result(self, log: LogFormat, shapes: Shapes, sessions: Sessions, columns: ParameterColumns | None) -> LoggedTransactions:  # fmt: skip
-        wanted = {x.number: x for x in shapes.kept_statements()}
-        following = max((x.number for x in self.known), default=0) + 1
-        numbers: dict[int, int] = {}
-        for own, statement in wanted.items():
-            if statement.known is not None:
-                numbers[own] = statement.known.number
-            else:
-                numbers[own], following = following, following + 1
-        found, other, other_s = shapes.found(numbers, _same_column(columns))
-        every_s, rate = self._rate(shapes.begun)
-        is_complete = self._note_what_is_missing(log, sessions)
+@dataclass
+class LogAccount:
+    """What was read of a log.
+
+    Attributes:
+        messages: how many, of the database and the window.
+        first_s, last_s: when the first and the last one were written.
+        notes: sentences on what could not be read, or is missing.
+    """
+
+    format: LogFormat
+    shapes: Shapes
+    sessions: Sessions
+    known: Sequence[KnownStatement]
+    settings: Mapping[str, str]
+    messages: int
+    first_s: float
+    last_s: float
+    notes: list[str]
+
+    def transactions(self, columns: ParameterColumns | None = None) -> LoggedTransactions:
+        """Return the shapes of the transactions, and what the log tells of their statements.
+
+        Args:
+            columns: what tells more of the values of parameters whose column is known.
+        """
+        wanted = {x.number: x for x in self.shapes.kept_statements()}
+        numbers = self._numbers(wanted)
+        found, other, other_s = self.shapes.found(numbers, _same_column(columns))
+        every_s, rate = self._rate(self.shapes.begun)
+        is_complete = self._note_what_is_missing()
         rates = self.settings.get("log_transaction_sample_rate", "0")
         sampled = float(rates) if 0 < float(rates) < 1 and self.settings.get("log_min_duration_statement") == "-1" else None  # fmt: skip
         return LoggedTransactions(
-            log.name,
-            significant(max(self._last_s - self._first_s, 0.0)),
-            self._messages,
-            shapes.transactions,
+            self.format.name,
+            significant(max(self.last_s - self.first_s, 0.0)),
+            self.messages,
+            self.shapes.transactions,
             sampled_share=sampled,
             is_complete=is_complete,
             statements=tuple(
@@ -183,16 +207,49 @@ class LogReader:
             shapes=found,
             other_transactions=other,
             other_s=significant(max(other_s, 0.0)),
-            cut_transactions=sessions.cut,
+            cut_transactions=self.sessions.cut,
             sessions=LoggedSessions(
-                sessions.sessions, sessions.transactions.spread(), sessions.at_once.spread()
+                self.sessions.sessions,
+                self.sessions.transactions.spread(),
+                self.sessions.at_once.spread(),
             ),
-            prepared_share=significant(sessions.named / max(sessions.named + sessions.unnamed, 1)),
-            errors=dict(sessions.errors.most_common(50)),
+            prepared_share=significant(
+                self.sessions.named / max(self.sessions.named + self.sessions.unnamed, 1)
+            ),
+            errors=dict(self.sessions.errors.most_common(50)),
             rate_every_s=every_s,
             rate=rate,
-            notes=tuple(dict.fromkeys(self._notes)),
+            notes=tuple(dict.fromkeys(self.notes)),
         )
+
+    def equal_columns(self, columns: ParameterColumns) -> Iterator[tuple[Key, Key]]:
+        """Yield columns that parameters belong to which are always equal, and have many values."""
+        wanted = {x.number: x for x in self.shapes.kept_statements()}
+        numbers = self._numbers(wanted)
+        statements = {numbers[own]: x for own, x in wanted.items()}
+        shapes = self.shapes.found(numbers, _same_column(columns))[0]
+        steps = {x.number: [statements[step.statement] for step in x.steps] for x in shapes}
+        for shape in shapes:
+            for link in shape.links:
+                one = steps[shape.number][link.step - 1]
+                other = steps[link.from_shape or shape.number][link.from_step - 1]
+                keys = (
+                    columns.key(_text_of(one), link.parameter),
+                    columns.key(_text_of(other), link.from_parameter),
+                )
+                if (
+                    link.is_always_equal
+                    and None not in keys
+                    and one.values[link.parameter].distinct >= MANY_VALUES
+                ):
+                    yield keys  # type: ignore[misc]
+
+    def _numbers(self, wanted: Mapping[int, SeenStatement]) -> dict[int, int]:
+        """Return the numbers in the file of statements, by those of this reading."""
+        following = itertools.count(max((x.number for x in self.known), default=0) + 1)
+        return {
+            own: next(following) if x.known is None else x.known.number for own, x in wanted.items()
+        }
 
     def _rate(self, begun: Counter[int]) -> tuple[float, tuple[int, ...]]:
         if not begun:
@@ -205,9 +262,9 @@ class LogReader:
             stretches[(second - first) // every] += count
         return float(every), tuple(stretches)
 
-    def _note_what_is_missing(self, log: LogFormat, sessions: Sessions) -> bool:
+    def _note_what_is_missing(self) -> bool:
         """Note which settings would tell more; does the log have all statements of its transactions?"""
-        note = self._notes.append
+        note, log, sessions = self.notes.append, self.format, self.sessions
         setting = self.settings.get
         if sessions.untimed > sessions.timed:
             note("Most statements have no duration: set log_min_duration_statement = 0, or log_duration = on.")  # fmt: skip

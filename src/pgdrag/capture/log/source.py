@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import LiteralString
 
-from pgdrag.capture.log.columns import ParameterColumns
 from pgdrag.capture.log.files import LocalLog, LogFile, LogMoments, server_log
 from pgdrag.capture.log.reading import (
     Listener,
+    LogAccount,
     LogReader,
     check_logs,
     check_statements_are_logged,
@@ -20,7 +20,6 @@ from pgdrag.capture.log.reading import (
 from pgdrag.capture.log.texts import KnownStatement
 from pgdrag.collectors import Observer
 from pgdrag.errors import LogError
-from pgdrag.twins.transactions import LoggedTransactions
 
 # As the log writes it: local time of its zone.
 _NOW: LiteralString = "SELECT extract(epoch FROM clock_timestamp() AT TIME ZONE current_setting('log_timezone'))::float8, current_database()::text"
@@ -87,8 +86,8 @@ class LogSource:
         """
         self._end_s, _ = self._now()
 
-    def read(self, known: Sequence[KnownStatement], columns: ParameterColumns, listen: Listener) -> LoggedTransactions:  # fmt: skip
-        """Return what the log shows of the window.
+    def read(self, known: Sequence[KnownStatement], listen: Listener) -> LogAccount:
+        """Return what the log has of the window.
 
         Raises:
             LogError: it cannot be read, or has no statement.
@@ -100,7 +99,7 @@ class LogSource:
             files += [self._servers, *self._servers.rotated()]
         moments = None if self._request.is_whole else LogMoments(self._begin_s, self._end_s)
         reader = LogReader(known, self._database, self._settings, moments, listen)
-        return reader.read(files, columns)
+        return reader.read(files)
 
     def _now(self) -> tuple[float, str]:
         [(at_s, database)] = self._observer.query(_NOW)

@@ -3,7 +3,7 @@
 `prepare_load` is run once, when the rows are there, and keeps in the database what it finds out: for each statement a pool
 of values that make it do as much as in the original, and the driver's job. Modules, in the order of the work:
 
-- `mix`: the transactions, how often, in which order
+- `mix`: the transactions, how often, in which order; `following`: those that are always run right after another one
 - `conditions`, `texts`, `statements`: what a statement does with each of its parameters
 - `parameters`, `sampling`, `fresh`: values from rows, rows that belong together, and values that no row has yet
 - `calibration`, `work`, `effort`: which of them make a statement do as much as the original's, and how much is tried
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pgdrag.model.load import LoadProfile
 
 # Raised when the same twin gets another load: datasets that were prepared before are made again.
-LOAD_VERSION = 13
+LOAD_VERSION = 14
 
 __all__ = ["LOAD_VERSION", "driving_load", "job", "prepare_load", "transactions"]
 

@@ -19,7 +19,9 @@ _CONDITIONS = (
 )  # fmt: skip
 _OF_ROWS = ("Index Cond", "Recheck Cond", "Filter")
 _SIGNS = frozenset("+-*/<>=~!@#%^&|`?")
+BEHIND = "ROW "  # before the operator, of a column that is not the first one of a row
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "@>": "<@", "<@": "@>"}
+_MIRRORED |= {f"{BEHIND}{x}": f"{BEHIND}{y}" for x, y in _MIRRORED.items()}
 _COMPARISONS = frozenset(
     "= <> != < <= > >= ~~ ~~* !~~ !~~* ~ ~* !~ !~* @> <@ && @@ @? ^@".split()  # noqa: SIM905
 )
@@ -35,7 +37,7 @@ class Comparison:
 
     Attributes:
         parameter: its number.
-        operator: as if the columns stood on the left: "=", ">=", "= ANY", "~~", "->>".
+        operator: as if the columns stood on the left: "=", ">=", "= ANY", "~~", "->>"; "ROW <" of a row's columns but the first.
         value: the side that the parameter is in: "$1", "lower($1)", "(now() - $2)".
         columns: the other side: "o.w_id", "lower((c.name)::text)".
         alias: of the table that its first column is of.
@@ -225,6 +227,18 @@ def _pieces(items: Sequence[Item]) -> Iterator[list[Item]]:
 def _compare(
     left: Sequence[Item], operator: str, right: Sequence[Item], text: str, found: Conditions
 ) -> None:
+    cells, others = _row_cells(left), _row_cells(right)
+    if not cells or not others:
+        _compare_values(left, operator, right, text, found)
+    # Of two rows the first columns decide, mostly; the others have values of the same row.
+    for at, (one, other) in enumerate(zip(cells, others, strict=False)):
+        sign = f"{BEHIND}{operator}" if at and operator in _MIRRORED else operator
+        _compare_values(one, sign, other, text, found)
+
+
+def _compare_values(
+    left: Sequence[Item], operator: str, right: Sequence[Item], text: str, found: Conditions
+) -> None:
     if right[0].kind == "word" and right[0].text.upper() in ("ANY", "ALL") and len(right) > 1:
         operator, right = f"{operator} {right[0].text.upper()}", right[1:]
     sides = (left, right)
@@ -245,6 +259,18 @@ def _compare(
         for item in side:
             if item.inner:
                 _read_level(item.inner, text, found)
+
+
+def _row_cells(items: Sequence[Item]) -> list[list[Item]]:
+    """Return the members of `ROW(a, b)`; [] of anything else."""
+    is_row = len(items) == 2 and items[0].word == "row" and bool(items[1].inner)
+    cells: list[list[Item]] = [[]]
+    for item in items[1].inner if is_row else ():
+        if item.text == ",":
+            cells.append([])
+        else:
+            cells[-1].append(item)
+    return cells if is_row and all(cells) else []
 
 
 def _read_keys(items: Sequence[Item], text: str, found: Conditions) -> None:

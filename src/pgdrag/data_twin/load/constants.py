@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdrag.data_twin.load.kinds import TransactionType
-from pgdrag.twins.transactions import ALWAYS, TransactionShape
+from pgdrag.twins.transactions import TransactionShape
 
 Place = tuple[int, int, int]  # a shape's number, a step's place, and its parameter's number
 
@@ -46,7 +46,7 @@ def _links(shapes: Sequence[TransactionShape], source: str) -> dict[Place, Place
         (shape.number, x.step, x.parameter): (x.from_shape or shape.number, x.from_step, x.from_parameter)
         for shape in shapes
         for x in shape.links
-        if x.source == source and x.share >= ALWAYS and not x.differences
+        if x.source == source and x.is_always_equal
     }  # fmt: skip
 
 

@@ -60,6 +60,7 @@ class Link:
         is_of_round: the loop's round before, and not the same one or an earlier statement.
         is_in_step: of an earlier loop's round of the same number.
         is_exact: always; else mostly, as what happens to be equal.
+        is_bound: what it asks for begins there, behind the last row of the earlier step's result.
     """
 
     step: int
@@ -71,6 +72,7 @@ class Link:
     returned: str = ""
     is_in_step: bool = False
     is_exact: bool = True
+    is_bound: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,29 @@ class Constant:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Steps, from 0, that are one transaction of the server's, or statements without BEGIN.
+
+    Attributes:
+        is_block: with BEGIN and COMMIT, or ROLLBACK.
+        last_pause_s: how long the application waits before it ends the block, at QUANTILES; empty: not at all.
+        repeats: how often it runs: pairs of a number, which may be 0, and a share.
+    """
+
+    first: int
+    last: int
+    is_block: bool = False
+    is_rolled_back: bool = False
+    last_pause_s: tuple[float, ...] = ()
+    repeats: tuple[tuple[int, float], ...] = ((1, 1.0),)
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it runs once, always."""
+        return self.repeats == ((1, 1.0),)
+
+
+@dataclass(frozen=True)
 class TransactionType:
     """Transactions that run the same statements.
 
@@ -95,6 +120,7 @@ class TransactionType:
         is_block: with BEGIN and COMMIT, or ROLLBACK.
         knows_order: a log told the order and the links; else both are guessed.
         last_pause_s: how long the application waits before it ends the block, at QUANTILES; empty: not at all.
+        later: what the session always does right after it, about the same rows.
     """
 
     name: str
@@ -107,3 +133,11 @@ class TransactionType:
     knows_order: bool = False
     last_pause_s: tuple[float, ...] = ()
     constants: tuple[Constant, ...] = ()
+    later: tuple[Part, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All of it, in order."""
+        end = self.later[0].first if self.later else len(self.steps)
+        first = Part(0, end - 1, self.is_block, self.is_rolled_back, self.last_pause_s)
+        return (first, *self.later)

@@ -7,15 +7,18 @@ looked at before; a foreign key means the row that it refers to; what a query re
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pgdrag.data_twin.load.conditions import columns_of
-from pgdrag.data_twin.load.kinds import Link, TransactionType
-from pgdrag.data_twin.load.statements import Analysed
+from pgdrag.data_twin.load.conditions import BEHIND, columns_of
+from pgdrag.data_twin.load.kinds import Link, Part, TransactionType
+from pgdrag.data_twin.load.parameters import RANGES
+from pgdrag.data_twin.load.statements import Analysed, Root
 from pgdrag.twins.model import Twin
+from pgdrag.twins.transactions import MANY_VALUES
 
 Column = tuple[str, str]  # a table and its column
 Place = tuple[int, int]  # a step, from 0, and the number of its parameter
@@ -63,17 +66,16 @@ def linked(
 
 
 def foreign_keys(twin: Twin, statements: Iterable[Analysed]) -> tuple[Foreign, ...]:
-    """Return the foreign keys of a twin's schema, and those that it does not declare: what statements join with a unique key."""
+    """Return the foreign keys of a twin's schema, and those that it does not declare: what statements join with a unique key, or a log has equal to one."""
     declared = [
         Foreign(x.table, tuple(x.columns), x.references[1], tuple(x.references[2]))
         for x in twin.schema.constraints
         if x.kind == "f" and x.references is not None
     ]
     known = {(x.table, x.columns) for x in declared}
-    joined = (
-        x for one in statements for x in _joined_keys(one) if (x.table, x.columns) not in known
-    )
-    return (*declared, *dict.fromkeys(joined))
+    told = [*statements]
+    concluded = (*(x for one in told for x in _joined_keys(one)), *_logged_keys(told, twin))
+    return (*declared, *dict.fromkeys(x for x in concluded if (x.table, x.columns) not in known))
 
 
 def _joined_keys(one: Analysed) -> Iterator[Foreign]:
@@ -85,13 +87,48 @@ def _joined_keys(one: Analysed) -> Iterator[Foreign]:
         pairs.setdefault((other, alias), {})[column] = its
     for (alias, other), columns in pairs.items():
         own, parent = one.roots.get(alias), one.roots.get(other)
-        if own is None or parent is None or own.name == parent.name:
-            continue
-        for key in (x for x in parent.unique if {*x} <= columns.keys()):
-            referring = tuple(columns[x] for x in key)
-            is_unique = any({*x} <= {*referring} for x in own.unique)
-            if not is_unique or own.rows < parent.rows:
-                yield Foreign(own.name, referring, parent.name, key)
+        if own is not None and parent is not None:
+            yield from _referring(own, parent, columns)
+
+
+def _referring(own: Root, parent: Root, columns: Mapping[str, str]) -> Iterator[Foreign]:
+    """Yield foreign keys to another table, of which these columns have the values of those of the first."""
+    if own.name == parent.name:
+        return
+    for key in (x for x in parent.unique if {*x} <= columns.keys()):
+        referring = tuple(columns[x] for x in key)
+        is_unique = any({*x} <= {*referring} for x in own.unique)
+        if not is_unique or own.rows < parent.rows:
+            yield Foreign(own.name, referring, parent.name, key)
+
+
+def _logged_keys(statements: Sequence[Analysed], twin: Twin) -> Iterator[Foreign]:
+    """Yield what programs sent that was always equal to a unique key of another table."""
+    if twin.transactions is None:
+        return
+    known = {x.number: x for x in statements}
+    many = {(x.number, p.number) for x in twin.transactions.statements for p in x.parameters if p.distinct >= MANY_VALUES}  # fmt: skip
+    steps = {x.number: [known.get(step.statement) for step in x.steps] for x in twin.transactions.shapes}  # fmt: skip
+    pairs: dict[tuple[int, int, int, int, str, str], tuple[Root, Root, dict[str, str]]] = {}
+    for shape in twin.transactions.shapes:
+        for x in shape.links:
+            from_shape = x.from_shape or shape.number
+            one, other = steps[shape.number][x.step - 1], steps[from_shape][x.from_step - 1]
+            if one is None or other is None or not x.is_always_equal or (one.number, x.parameter) not in many:  # fmt: skip
+                continue
+            ends = [_column_of(one, x.parameter), _column_of(other, x.from_parameter)]
+            for (own, column), (parent, its) in itertools.permutations([x for x in ends if x], 2):
+                place = shape.number, x.step, from_shape, x.from_step, own.name, parent.name
+                pairs.setdefault(place, (own, parent, {}))[2][its] = column
+    for own, parent, columns in pairs.values():
+        yield from _referring(own, parent, columns)
+
+
+def _column_of(one: Analysed, parameter: int) -> tuple[Root, str] | None:
+    """Return the column that a parameter is equal to, and its table."""
+    columns = ((table, column) for (table, column), x in {**_inserted(one), **_equalities(one)}.items() if x == parameter)  # fmt: skip
+    table, column = next(columns, ("", ""))
+    return next(((x, column) for x in one.roots.values() if x.name == table), None)
 
 
 def columns_by_parameter(statements: Mapping[int, Analysed], twin: Twin) -> dict[tuple[int, int], Column]:  # fmt: skip
@@ -203,10 +240,17 @@ class _Walk:
 
     def links(self) -> list[Link]:
         """Return all links, those that were told among them."""
-        for at, step in enumerate(self._kind.steps):
-            one = self._statements.get(step.statement)
-            if one is not None:
-                self._step(at, one, is_sure=step.share == 1)
+        for part in self._kind.parts:
+            before = len(self._rows)
+            for at in range(part.first, part.last + 1):
+                step = self._kind.steps[at]
+                one = self._statements.get(step.statement)
+                if one is not None:
+                    if part in self._kind.later:
+                        self._next_page(at, one, part)
+                    self._step(at, one, is_sure=step.share == 1)
+            if not part.is_sure:
+                del self._rows[before:]
         return [*self._told.values(), *self._found]
 
     def _step(self, at: int, one: Analysed, *, is_sure: bool) -> None:
@@ -291,6 +335,17 @@ class _Walk:
                 continue
             if x.is_inserted and x.is_plain and x.row:
                 self._found.append(_link(at, x.parameter, source))
+
+    def _next_page(self, at: int, one: Analysed, part: Part) -> None:
+        """Let a bound be what the last row was that a query before returned, in a part that always follows it."""
+        for number, x in one.conditions.first().items():
+            columns = columns_of(x.columns)
+            if x.operator.removeprefix(BEHIND) not in RANGES or not x.is_plain or len(columns) != 1 or x.alias not in one.roots:  # fmt: skip
+                continue
+            row = self._row(one.roots[x.alias].name, [columns[0][1]])
+            source = row.values[columns[0][1]] if row else None
+            if source is not None and source.returned and source.step < part.first and self._is_to_guess(at, number, source):  # fmt: skip
+                self._found.append(replace(_link(at, number, source), is_bound=True))
 
     # --- sources ---
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pgdrag.data_twin.load.constants import session_constants
+from pgdrag.data_twin.load.following import with_later
 from pgdrag.data_twin.load.guessed import guessed_types
 from pgdrag.data_twin.load.kinds import (
     MOST_ROUNDS,
@@ -98,11 +99,14 @@ def _logged_types(
     logged: LoggedTransactions, sent: Mapping[int, Statement]
 ) -> Iterator[TransactionType]:
     constants = session_constants(logged.shapes)
+    found: dict[int, TransactionType] = {}
+    sent_places: dict[int, dict[int, int]] = {}
     for shape in logged.shapes:
         places = [i for i, x in enumerate(shape.steps) if x.statement in sent]
         if not places:
             continue
         new = {old: at for at, old in enumerate(places)}
+        sent_places[shape.number] = {old + 1: at for old, at in new.items()}
         spans: list[tuple[int, int] | None] = []
         loops = []
         for loop in shape.loops:
@@ -122,7 +126,7 @@ def _logged_types(
             and x.step - 1 in new and x.from_step - 1 in new
             and (not x.differences or all(abs(d - round(d)) < 1e-9 for d in x.differences))
         ]  # fmt: skip
-        yield TransactionType(
+        found[shape.number] = TransactionType(
             "", float(shape.transactions), tuple(Step(shape.steps[i].statement, pause_s=_pause(shape.steps[i].pause_s)) for i in places),
             tuple(_bounded(loops)), tuple(links),
             is_block=shape.is_block, is_rolled_back=shape.ending != "commit" and shape.is_block, knows_order=True,
@@ -133,6 +137,7 @@ def _logged_types(
                 if number == shape.number and step - 1 in new
             ),
         )  # fmt: skip
+    yield from with_later(found, logged.shapes, sent_places)
 
 
 def _pause(spread: Spread | None) -> tuple[float, ...]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from pgdrag.data_twin.load.constants import OWNER, Home, drawn_variables
 from pgdrag.data_twin.load.fresh import Fresh
 from pgdrag.data_twin.load.job import NOTHING
-from pgdrag.data_twin.load.kinds import Link, Loop, Step, TransactionType
+from pgdrag.data_twin.load.kinds import Link, Loop, Part, Step, TransactionType
 from pgdrag.data_twin.load.links import Place
 from pgdrag.data_twin.load.parameters import cast_type
 from pgdrag.data_twin.load.texts import change_of
@@ -129,15 +130,25 @@ class _Writer:
         self._draw_homes()
         if any(x.begins is not None for x in steps):
             self._add(f"\\set branch random(1, {_SHARES})\n")
-        if self._kind.is_block:
+        for part in self._kind.parts:
+            if part.is_sure:
+                self._part(part, ())
+            else:
+                self._rounds(f"times{part.first + 1}", part.repeats, partial(self._repeated, part))
+        return self._script
+
+    def _repeated(self, part: Part, round_: int) -> None:
+        self._part(part, (round_,))
+
+    def _part(self, part: Part, rounds: tuple[int, ...]) -> None:
+        if part.is_block:
             self._add("BEGIN;\n")
         # Of loops that begin at the same step, the widest first: it has the others in each of its rounds.
-        loops = sorted(self._kind.loops, key=lambda x: (x.first, -x.last))
-        self._steps(0, len(steps) - 1, loops, ())
-        if self._kind.is_block:
-            self._add(*_pause(self._kind.last_pause_s))
-            self._add("ROLLBACK;\n" if self._kind.is_rolled_back else "END;\n")
-        return self._script
+        inner = [x for x in self._kind.loops if part.first <= x.first and x.last <= part.last]
+        self._steps(part.first, part.last, sorted(inner, key=lambda x: (x.first, -x.last)), rounds)
+        if part.is_block:
+            self._add(*_pause(part.last_pause_s))
+            self._add("ROLLBACK;\n" if part.is_rolled_back else "END;\n")
 
     def _add(self, *lines: str) -> None:
         self._script.lines += lines
@@ -154,16 +165,23 @@ class _Writer:
                 at = inner[0].last + 1
 
     def _loop(self, loop: Loop, inner: Sequence[Loop], rounds: tuple[int, ...]) -> None:
-        """Write the rounds out one after the other: the language has no loops."""
         first, last = loop.like or (loop.first, loop.last)
-        variable = f"rounds{first + 1}_{last + 1}"
-        if loop.like is None:
-            self._add(*_number_of_rounds(variable, loop.repeats))
-        least = min(number for number, _ in loop.repeats)
-        for round_ in range(loop.most):
+        self._rounds(
+            f"rounds{first + 1}_{last + 1}", loop.repeats,
+            lambda x: self._steps(loop.first, loop.last, inner, (*rounds, x)), is_known=loop.like is not None,
+        )  # fmt: skip
+
+    def _rounds(
+        self, variable: str, repeats: Sequence[tuple[int, float]], write: Callable[[int], None], *, is_known: bool = False
+    ) -> None:  # fmt: skip
+        """Write rounds out one after the other: the language has no loops."""
+        if not is_known:
+            self._add(*_number_of_rounds(variable, repeats))
+        least, most = min(x for x, _ in repeats), max(x for x, _ in repeats)
+        for round_ in range(most):
             if round_ >= least:
                 self._add(f"\\if :{variable} > {round_}\n")
-            self._steps(loop.first, loop.last, inner, (*rounds, round_))
+            write(round_)
             if round_ >= least:
                 self._add("\\endif\n")
 
@@ -227,6 +245,8 @@ class _Writer:
         if link is None:
             return own
         other = self._variables.get((link.from_step, link.returned or link.from_parameter))
+        if link.returned and rounds and rounds[0] and self._goes_on(at, link):
+            other = self._variables.get((at, link.returned))  # what the round before returned
         if link.from_step == at and link.from_parameter != parameter and not link.is_of_round:
             other = names[link.from_parameter]  # the end of a range from its beginning
         if link.is_in_step:
@@ -246,7 +266,10 @@ class _Writer:
 
     def _result(self, at: int, one: Sendable, prefix: str) -> str:
         """Return a statement's end, which keeps what it returns where a later one is sent that."""
-        returned = {x.returned for x in self._kind.links if x.returned and x.from_step == at}
+        returned = {
+            x.returned for x in self._kind.links
+            if x.returned and (x.from_step == at or (x.step == at and self._goes_on(at, x)))
+        }  # fmt: skip
         for column in returned:
             name = self._variables[at, column] = f"{prefix}r_{column}"
             if one.is_insert:
@@ -254,9 +277,15 @@ class _Writer:
         # Where no row is returned, the variable stays as it was.
         return f" \\aset {prefix}r_" if returned else ";"
 
+    def _goes_on(self, at: int, link: Link) -> bool:
+        """Whether a step asks for what follows the rows of an earlier one, again and again: the next page."""
+        of = next(x for x in self._kind.parts if x.first <= at <= x.last)
+        return not of.is_sure and link.from_step < of.first and link.is_bound
+
     def _is_fresh(self, at: int, variable: str) -> bool:
         """Whether a variable is new in each execution of a step, and not the same in all rounds of its loop."""
-        loops = [x for x in self._kind.loops if x.first <= at <= x.last]
+        again: list[Loop | Part] = [x for x in self._kind.later if not x.is_sure]
+        loops = [x for x in (*self._kind.loops, *again) if x.first <= at <= x.last]
         loop = min(loops, key=lambda x: x.last - x.first, default=None)
         made = self._fresh.get(variable)
         return made is not None and (loop is None or loop.first <= made <= loop.last)
