@@ -1,4 +1,7 @@
-"""Where do commands print, and where is what outlives them kept?"""
+"""Where do commands print, and where is what outlives them kept?
+
+What clears up is imported where it is used: commands that only print start sooner.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,8 @@ from rich.text import Text
 
 from pgdrag.english import without_controls
 from pgdrag.errors import UsageError
-from pgdrag.host.machine_lock import measuring_alone
-from pgdrag.host.undo import UndoJournal, close_journals
 from pgdrag.journal import Journal, home_directory
 from pgdrag.servers.scratch import Scratch, release_all, remove_tree, write_whole
-from pgdrag.servers.sweep import end_servers, sweep, sweep_devices
 
 
 class _Console(Console):
@@ -110,6 +110,8 @@ def clear_up(scratch: Scratch) -> Iterator[str]:
 
     Their servers stop first, because they keep mounts and huge pages in use.
     """
+    from pgdrag.servers.sweep import end_servers, sweep, sweep_devices
+
     yield from end_servers(scratch)
     yield from restore_leftovers()
     yield from sweep(scratch)
@@ -118,6 +120,8 @@ def clear_up(scratch: Scratch) -> Iterator[str]:
 
 def clear_former(*, with_snapshots: bool = False) -> Iterator[str]:
     """Remove what dead pgdrag processes left in the former place of the scratch directory, or all that is there."""
+    from pgdrag.servers.sweep import sweep, sweep_devices
+
     former = Scratch.former()
     if former is None:
         return
@@ -131,7 +135,12 @@ def clear_former(*, with_snapshots: bool = False) -> Iterator[str]:
 
 def clear_own() -> None:
     """Remove what this process has made and, interrupted while it cleared away, not removed."""
-    for scratch in release_all():
+    if not (left := release_all()):
+        return
+    from pgdrag.host.undo import close_journals
+    from pgdrag.servers.sweep import end_servers, sweep, sweep_devices
+
+    for scratch in left:
         end_servers(scratch)
         close_journals()
         sweep(scratch)  # the next start says what could not be removed
@@ -143,6 +152,8 @@ def restore_leftovers() -> list[str]:
 
     What someone else has changed since is left alone, and mentioned once.
     """
+    from pgdrag.host.undo import UndoJournal
+
     journal = UndoJournal.with_leftovers()
     if journal is None:
         return []
@@ -162,6 +173,8 @@ def measuring(wait_s: float | None) -> Iterator[None]:
     Raises:
         UsageError: another one is measuring, and still after waiting.
     """
+    from pgdrag.host.machine_lock import measuring_alone
+
     with measuring_alone(wait_s or 0.0, say):
         yield
 
