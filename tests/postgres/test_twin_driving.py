@@ -568,6 +568,54 @@ def test_how_long_ago_is_one_value_for_all_keys(shop: Cluster) -> None:
     assert max(x[2] for x in ages) < 2 * min(x[1] for x in ages)
 
 
+def logged(*parameters: Parameter) -> LoggedTransactions:
+    """Return a log that tells something of the first statement's parameters."""
+    return LoggedTransactions("csvlog", 60.0, 100, 100, statements=(LoggedStatement(1, 100, parameters),))  # fmt: skip
+
+
+def test_a_list_is_as_long_as_the_log_says_whatever_else_is_asked_for(shop: Cluster) -> None:
+    """The last 20 readings of each of 2 to 8 meters; the log tells that programs have an age of a few minutes as a constant."""
+    lengths = Spread(5.0, (2.0, 2.0, 2.0, 5.0, 8.0, 8.0, 8.0, 8.0))
+    some = Parameter(1, "array", 100, 0.0, 90, (0.1, 0.1, 1.0), 0.0, lengths=lengths)
+    since = Parameter(2, "time", 100, 0.0, 100, (0.1, 0.1, 1.0), 1.0, ages=((200.0, 1.0),))
+    asked = of(1, "SELECT * FROM gauge WHERE nr = ANY ($1) AND at >= $2", rows=100, blocks=100)
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE gauge AS SELECT i % 100 AS nr, timestamptz '2000-01-01 10:00:00+00' - i * interval '1 s' AS at FROM generate_series(1, 60000) AS i")  # fmt: skip
+        connection.execute(b"CREATE INDEX ON gauge (nr, at)")
+        connection.execute(b"ANALYZE gauge")
+        twin = replace(twin_of(asked), transactions=logged(some, since))
+        quickly_prepared(connection, replace(twin, now="2000-01-01 10:00:00+00"))
+        found = connection.execute(b"SELECT avg(cardinality(p1::int[])), min(cardinality(p1::int[])), max(cardinality(p1::int[])), count(DISTINCT p2) FROM pgdrag_twin.pool_s1").fetchone()  # fmt: skip
+        [(rows,)] = connection.execute(b"SELECT (found ->> 'rows')::float8 FROM pgdrag_twin.statement").fetchall()  # fmt: skip
+    assert found is not None
+    assert (float(found[0]), *found[1:3]) == (pytest.approx(5, rel=0.1), 2, 8)
+    assert found[3] <= 3  # one bound for all, or two of which one has too many rows
+    assert rows == pytest.approx(100, rel=0.2)
+
+
+def test_ranges_are_asked_for_and_new_ones_do_not_overlap(shop: Cluster) -> None:
+    asked = of(1, "SELECT * FROM stay WHERE room = $1 AND during && daterange($2, $3)", rows=1.2)
+    added = of(2, "INSERT INTO stay (room, during) VALUES ($1, daterange($2, $3))", rows=1)
+    whole = of(3, "INSERT INTO stay (room, during) VALUES ($1, $2)", rows=1)
+    exclusion = "EXCLUDE USING gist (room WITH =, during WITH &&)"
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE EXTENSION btree_gist")
+        connection.execute(f"CREATE TABLE stay (room int NOT NULL, during daterange NOT NULL, {exclusion})".encode())  # fmt: skip
+        connection.execute(b"INSERT INTO stay SELECT i % 50, daterange('2000-01-01'::date + i / 50 * 5, '2000-01-01'::date + i / 50 * 5 + 1 + i % 4) FROM generate_series(0, 2499) AS i")  # fmt: skip
+        connection.execute(b"ANALYZE stay")
+        assert quickly_prepared(connection, twin_of(asked, added, whole)) == ()
+        [(rows,)] = connection.execute(b"SELECT (found ->> 'rows')::float8 FROM pgdrag_twin.statement WHERE number = 1").fetchall()  # fmt: skip
+        assert rows == pytest.approx(1.2, rel=0.15)
+        pools = (
+            "SELECT p1::int, daterange(p2::date, p3::date) FROM pgdrag_twin.pool_s2",
+            "SELECT p1::int, p2::daterange FROM pgdrag_twin.pool_s3",
+        )
+        for pool in pools:
+            with connection.transaction(force_rollback=True):
+                done = connection.execute(f"INSERT INTO stay SELECT DISTINCT * FROM ({pool}) AS p (room, during) WHERE NOT isempty(during)".encode())  # fmt: skip
+            assert done.rowcount > 100
+
+
 def test_arrays_whose_entries_are_rows_are_as_long_as_they_were(shop: Cluster) -> None:
     """A batch of readings is inserted, and their bikes are changed, 15 at a time."""
     batch = "unnest($1::uuid[], $2::real[]) AS u (bike, charge)"

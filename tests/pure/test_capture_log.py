@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import random
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,15 @@ def test_a_text_is_found_with_its_constants(
     assert statement.known is not None
     assert statement.known.number == 1
     assert [value for _, value in found] == values
+
+
+def test_how_long_lists_were_that_the_server_cut_short_is_told() -> None:
+    known = KnownStatement(1, "SELECT * FROM t WHERE a IN ($1 /*, ... */) AND b > $2", "u", 0)
+    texts = StatementTexts([known])
+    for numbers in ("1, 2", "1, 2, 3", "1, 2, 3", "1, 2, 3, 4, 5, 6, 7"):
+        [(statement, values)] = texts.read(f"SELECT * FROM t WHERE a IN ({numbers}) AND b > 9", "u", 0, "")  # fmt: skip
+        assert values == ((1, "1"), (2, "9"))
+    assert {n: (x.least, x.total / x.count, x.most) for n, x in statement.lists.items()} == {1: (2, 3.75, 7)}  # fmt: skip
 
 
 def test_a_text_that_is_not_known_has_no_constant() -> None:
@@ -301,6 +311,21 @@ def test_new_ids_frequent_values_and_nulls_are_told(tmp_path: Path) -> None:
     assert texts.kind == "text"
     assert texts.lengths is not None
     assert set(texts.lengths.quantiles) == {9.0}
+
+
+def test_times_that_programs_take_from_their_clock_are_told_by_their_age(tmp_path: Path) -> None:
+    log, lot = Log(), random.Random(5)
+    for at in range(200):
+        now = datetime.fromisoformat(log.now.replace(" UTC", "+00:00"))
+        since = now - timedelta(minutes=60 if at % 4 == 0 else 15)
+        any_day = datetime(2026, 1, 1) + timedelta(seconds=lot.randrange(10**7))
+        log.say(f"SELECT z FROM a WHERE b > '{since}' AND c > '2026-11-26 09:00:00+00' AND d = '{any_day}' AND e < '{now + timedelta(days=1)}'", pause_ms=500)  # fmt: skip
+    [statement] = read(log, tmp_path).statements
+    first, constant, any_, later = statement.parameters
+    assert [x for _, x in first.ages] == [pytest.approx(0.75, abs=0.05), pytest.approx(0.25, abs=0.05)]  # fmt: skip
+    assert [x for x, _ in first.ages] == [pytest.approx(900, rel=0.1), pytest.approx(3600, rel=0.1)]
+    assert (constant.ages, any_.ages) == ((), ())
+    assert [x for x, _ in later.ages] == [pytest.approx(-86_400, rel=0.1)]
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.csv.gz"])

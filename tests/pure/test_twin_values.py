@@ -26,7 +26,7 @@ from pgdrag.data_twin.estimates import distinct_behind, expected_estimate
 from pgdrag.data_twin.filling import fill_steps
 from pgdrag.data_twin.ranges import Ranges, keep_apart, kept_apart
 from pgdrag.data_twin.spreads import Wanted, arranged, order_correlation, spread
-from pgdrag.twins.model import ColumnStatistics, Constraint
+from pgdrag.twins.model import ColumnStatistics
 from pgdrag.twins.range_text import read_range
 from pgdrag.twins.tokens import uuid_form
 
@@ -267,6 +267,6 @@ def test_ranges_begin_where_and_are_as_long_as_their_statistics_tell() -> None:
     ],
 )  # fmt: skip
 def test_what_keeps_ranges_apart_is_read(definition: str, found: object) -> None:
-    assert kept_apart(Constraint("s", "t", "c", "x", definition)) == found
-    key = Constraint("s", "t", "p", "p", "PRIMARY KEY (id, valid WITHOUT OVERLAPS)", ("id", "valid"))  # fmt: skip
-    assert kept_apart(key) == (("id",), "valid")
+    assert kept_apart("x", definition, ()) == found
+    key = "PRIMARY KEY (id, valid WITHOUT OVERLAPS)"
+    assert kept_apart("p", key, ("id", "valid")) == (("id",), "valid")

@@ -19,7 +19,7 @@ from pgdrag.data_twin.domains import (
     time_domain,
     time_granule,
 )
-from pgdrag.twins.model import ColumnStatistics, Constraint
+from pgdrag.twins.model import ColumnStatistics
 from pgdrag.twins.range_text import RangeText, read_range
 from pgdrag.twins.tokens import finite
 
@@ -126,13 +126,19 @@ def _by_lot(count: int, share: float, rng: np.random.Generator) -> NDArray[np.bo
     return rng.permutation(found)
 
 
-def kept_apart(one: Constraint) -> tuple[tuple[str, ...], str] | None:
-    """Return the columns of which equal values make ranges of another column not overlap, and that column; None: nothing does."""
-    if one.kind in "pu" and "WITHOUT OVERLAPS" in one.definition:
-        return one.columns[:-1], one.columns[-1]
-    parts = [(x.strip('"').replace('""', '"'), sign) for x, sign in _PART.findall(one.definition)]
+def kept_apart(
+    kind: str, definition: str, columns: tuple[str, ...]
+) -> tuple[tuple[str, ...], str] | None:
+    """Return the columns of which equal values make ranges of another column not overlap, and that column; None: nothing does.
+
+    Args:
+        kind, definition, columns: of a constraint, see `Constraint`.
+    """
+    if kind in "pu" and "WITHOUT OVERLAPS" in definition:
+        return columns[:-1], columns[-1]
+    parts = [(x.strip('"').replace('""', '"'), sign) for x, sign in _PART.findall(definition)]
     ranges = [x for x, sign in parts if sign == "&&"]
-    if one.kind != "x" or len(ranges) != 1 or len(parts) != one.definition.count(" WITH "):
+    if kind != "x" or len(ranges) != 1 or len(parts) != definition.count(" WITH "):
         return None
     return tuple(x for x, sign in parts if sign == "="), ranges[0]
 

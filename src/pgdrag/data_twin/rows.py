@@ -386,7 +386,9 @@ class TwinRows(WantedColumns):
     def _keep_apart(self, table: FilledTable, found: Rows) -> None:
         """Let ranges not overlap where a constraint says so."""
         for constraint in self._constraints.get(table.name, ()):
-            names, name = kept_apart(constraint) or ((), "")
+            names, name = kept_apart(
+                constraint.kind, constraint.definition, constraint.columns
+            ) or ((), "")
             of_ranges = found.columns.get(name)
             if of_ranges is None or not isinstance(of_ranges.domain, Ranges) or not found.columns.keys() >= set(names):  # fmt: skip
                 continue

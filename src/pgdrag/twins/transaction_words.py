@@ -127,6 +127,9 @@ def _parameter(one: Parameter) -> str:
         words += f"; ascending ({100 * one.ascending_share:.3g} %)"
     if one.lengths is not None:
         words += f"; lengths {_numbers(one.lengths)}"
+    if one.ages:
+        ages = ", ".join(f"{_age(seconds)} ({share:.3g})" for seconds, share in one.ages)
+        words += f"; by the program's clock: {ages}"
     if one.positions and max(one.positions) > _CONCENTRATED:
         most = max(range(len(one.positions)), key=lambda x: one.positions[x])
         words += f"; {100 * one.positions[most]:.3g} % in part {most + 1} of {len(one.positions)} of the column"
@@ -134,6 +137,10 @@ def _parameter(one: Parameter) -> str:
         tokens = ", ".join(f"{token} ({share:.3g})" for token, share in one.common[:_MOST_TOKENS])
         words += f"; {tokens}"
     return words
+
+
+def _age(seconds: float) -> str:
+    return f"{format_duration(abs(seconds))} {'ago' if seconds >= 0 else 'ahead'}"
 
 
 def _times(spread: Spread) -> str:

@@ -151,11 +151,13 @@ class Parameter:
         distinct: how many different ones, to about 3 %.
         top_shares: of the most frequent one, the 10 and the 100 most frequent ones together, NULLs apart.
         ascending_share: of values above all before them: near 1 for new numbers of a sequence and for the time of day.
-        lengths: of texts, in characters; of arrays, elements.
+        lengths: of texts, in characters; of arrays, elements, also of lists that the server cut short to one parameter.
         common: tokens of values that the statistics of the parameter's column have, with their shares, the most
             frequent first.
         positions: shares of the values in POSITIONS equal parts of the column's rows, in the column's order; empty
             where the column is not known, or has no order.
+        ages: of times that programs take from their clock: how many seconds before the statement, to about 10 %, with
+            shares; below zero: after it. Of times without a zone as if they were in UTC.
     """
 
     __pydantic_config__ = STRICT
@@ -170,6 +172,7 @@ class Parameter:
     lengths: Spread | None = None
     common: tuple[tuple[str, Share], ...] = ()
     positions: tuple[Share, ...] = ()
+    ages: tuple[tuple[float, Share], ...] = ()
 
 
 @dataclass(frozen=True)

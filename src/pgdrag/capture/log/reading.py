@@ -437,7 +437,8 @@ def _parameter(one: SeenStatement, number: int, account: ValueAccount, type_: st
         account.distinct,
         account.top_shares,
         account.ascending_share,
-        lengths=account.lengths(kind),
+        lengths=one.lists[number].spread() if number in one.lists else account.lengths(kind),
         common=column.common(account) if column is not None else (),
         positions=column.positions(account.sample) if column is not None else (),
+        ages=account.ages,
     )

@@ -250,13 +250,13 @@ def _count_loops(account: _Account, folding: Folding) -> None:
 
 
 def _count_values(executed: Sequence[Executed]) -> None:
-    for statement, values, _, _ in executed:
+    for statement, values, begin_s, _ in executed:
         accounts = statement.values
         for parameter, value in values:
             account = accounts.get(parameter)
             if account is None:
                 account = accounts[parameter] = ValueAccount()
-            account.add(value)
+            account.add(value, begin_s)
         if 1 < len(values) <= _MOST_PAIRED and statement.calls < 4 * _MOST_PAIRS:
             _pair(statement, values)
 

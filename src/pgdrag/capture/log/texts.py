@@ -7,14 +7,15 @@ is has to be found out once. pg_stat_statements writes its texts with `$n` for c
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pgdrag.capture.log.values import ValueAccount
+from pgdrag.capture.log.values import SpreadCount, ValueAccount
 from pgdrag.literals import sql_tokens
 from pgdrag.twins.constants import unquoted
-from pgdrag.twins.masking import masked_statement
+from pgdrag.twins.masking import CUT_LIST, masked_statement
 
 CONSTANT, PARAMETER = "\x01", "\x02"
 MOST_OTHERS = 1000
@@ -32,6 +33,7 @@ _BEFORE_EXPRESSIONS = frozenset(
     {"select", "where", "and", "or", "not", "then", "else", "when", "case", "between", "like", "ilike", "limit", "offset", "by", "on", "having", "return", "returning", "values", "in", "all", "distinct", "set", "to", "is"}
 )  # fmt: skip
 _LIST = re.compile(r"(\bin \(|\barray \[) \?(?: , \?)+")
+_CUT = re.compile(rf"\$(\d+)\s*{re.escape(CUT_LIST)}")
 _LOGGED_PARAMETER = re.compile(r"\$(\d+) = (NULL|'([^']*(?:''[^']*)*)')")
 
 Kind = Literal["begin", "commit", "rollback", "statement"]
@@ -73,6 +75,7 @@ class SeenStatement:
         known: that of pg_stat_statements; None: it did not have it.
         text: without constants, where it is not known.
         values: of its parameters, by n of $n.
+        lists: how long the lists were that the server cut short to one of them.
     """
 
     number: int
@@ -82,6 +85,7 @@ class SeenStatement:
     is_chain: bool = False
     calls: int = 0
     values: dict[int, ValueAccount] = field(default_factory=dict)
+    lists: dict[int, SpreadCount] = field(default_factory=dict)
     pairs: dict[tuple[int, int], list[tuple[str, str]]] = field(default_factory=dict)
 
 
@@ -96,6 +100,7 @@ class _Part:
         parameters: which one each mark is of; 0: of none.
         negatives: marks that are numbers below zero.
         marks: how many the skeleton has.
+        lists: parameters that stand for a list, and how long it is.
         words: NULL, TRUE and FALSE, which are marks, too: their places among all.
     """
 
@@ -104,6 +109,7 @@ class _Part:
     negatives: frozenset[int]
     marks: int
     words: tuple[tuple[int, str], ...]
+    lists: tuple[tuple[int, int], ...] = ()
 
 
 class StatementTexts:
@@ -143,6 +149,8 @@ class StatementTexts:
             own = marks[at : at + part.marks]
             at += part.marks
             has_values = part.marks or part.words
+            for number, length in part.lists:
+                part.statement.lists.setdefault(number, SpreadCount()).add(length)
             found.append((part.statement, _values(part, own, given) if has_values else ()))
         return found
 
@@ -191,9 +199,11 @@ class StatementTexts:
         words, negatives = _words(piece)
         key = " ".join(words)
         kind = _control(words)
+        cut: frozenset[int] = frozenset()
 
         def part(statement: SeenStatement, numbers: tuple[int, ...] = ()) -> _Part:
-            return _Part(statement, numbers, negatives, count, places)
+            lists = tuple((n, times) for n, times in Counter(numbers).items() if n in cut)
+            return _Part(statement, numbers, negatives, count, places, lists)
 
         if kind != "statement":
             is_chain = words[-2:] == ["and", "chain"]
@@ -202,6 +212,7 @@ class StatementTexts:
         known = self._found(key, user, query_id)
         if known is not None:
             seen = self._statement(known.number, lambda at: SeenStatement(at, kind, known, ""))
+            cut = frozenset(int(x) for x in _CUT.findall(known.text))
             return part(seen, _aligned(known.text, piece))
         folded = _folded(key)
         if folded not in self._statements:

@@ -21,6 +21,10 @@ from pgdrag.units import significant
 _MOST_COUNTED, _MOST_SAMPLED, _MOST_HASHES = 2000, 400, 1024
 _LONG = 256
 _TOPS = (1, 10, 100)
+_LEAST_AGES, _MOST_AGES = 10, 20
+_NEW = 0.5  # of the values are different where the clock tells them
+_APART_S, _SLOW_S = 1.0, 5.0  # from one age to the next; what a program waits before it sends
+_TIME_OF_DAY = ":"
 _STEP = math.log(1.05)
 _HASHES = 1 << 64
 _LARGEST = 1e100
@@ -76,14 +80,16 @@ class ValueAccount:
         seen, nulls: how many.
         counts: of the most frequent ones.
         sample: some of them, spread over the log.
+        moments: when the statements of those began, in seconds since 1970.
     """
 
-    __slots__ = ("_ascending", "_every", "_hashes", "_is_pruned", "_last", "_limit", "counts", "nulls", "sample", "seen")  # fmt: skip
+    __slots__ = ("_ascending", "_every", "_hashes", "_is_pruned", "_last", "_limit", "counts", "moments", "nulls", "sample", "seen")  # fmt: skip
 
     def __init__(self) -> None:
         self.seen = self.nulls = 0
         self.counts: dict[str, int] = {}
         self.sample: list[str] = []
+        self.moments: list[float] = []
         self._every = 1
         self._hashes: set[int] = set()
         self._limit = _HASHES
@@ -91,14 +97,14 @@ class ValueAccount:
         self._ascending = 0
         self._last: float | str | None = None
 
-    def add(self, value: str | None) -> None:
-        """Add a value; None is NULL."""
+    def add(self, value: str | None, at_s: float = 0.0) -> None:
+        """Add a value of a statement that began then; None is NULL."""
         self.seen += 1
         if value is None:
             self.nulls += 1
             return
         if self.seen % self._every == 0:
-            self._sample(value)
+            self._sample(value, at_s)
         if len(value) > _LONG:
             value = f"{value[:8]}{hash(value)}"
         counts = self.counts
@@ -108,10 +114,11 @@ class ValueAccount:
             counts[value] = 1
             self._add_new(value)
 
-    def _sample(self, value: str) -> None:
+    def _sample(self, value: str, at_s: float) -> None:
         self.sample.append(value[:10_000])
+        self.moments.append(at_s)
         if len(self.sample) >= _MOST_SAMPLED:
-            self.sample = self.sample[::2]
+            self.sample, self.moments = self.sample[::2], self.moments[::2]
             self._every *= 2
 
     def _add_new(self, value: str) -> None:
@@ -159,6 +166,27 @@ class ValueAccount:
     def ascending_share(self) -> float:
         """Return the share of values above all before them."""
         return significant(self._ascending / max(self.given, 1))
+
+    @property
+    def ages(self) -> tuple[tuple[float, float], ...]:
+        """Return how many seconds before its statement each value was, with shares, if programs take it from their clock.
+
+        Then it is new each time, and one of few lengths of time ago.
+        """
+        if self.given < _LEAST_AGES or self.distinct < _NEW * self.given:
+            return ()
+        pairs = zip(self.sample, self.moments, strict=True)
+        known = sorted(at_s - then for x, at_s in pairs if _TIME_OF_DAY in x and (then := amount_of(x)) is not None)  # fmt: skip
+        if len(known) < _LEAST_AGES:
+            return ()
+        groups = [[known[0]]]
+        for age in known[1:]:
+            if age - groups[-1][-1] > _APART_S:
+                groups.append([])
+            groups[-1].append(age)
+        if len(groups) > _MOST_AGES or any(x[-1] - x[0] > _SLOW_S for x in groups):
+            return ()
+        return tuple((_rounded(x[len(x) // 2]), significant(len(x) / len(known))) for x in groups)
 
     def most_common(self, most: int) -> list[tuple[str, float]]:
         """Return the most frequent values with their shares."""

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from pgdrag.data_twin.load.conditions import Comparison, columns_of, parameters_of
 from pgdrag.data_twin.load.statements import Analysed, Table, literal
-from pgdrag.data_twin.load.texts import SUM
+from pgdrag.data_twin.load.texts import SUM, Assignment
 from pgdrag.twins.ddl import quoted
+from pgdrag.twins.transactions import QUANTILES, Parameter, Spread
 
 BASE_ROWS = 250_000  # of a larger table a sample is looked at
 RANGES = frozenset({"<", "<=", ">", ">="})
@@ -21,6 +24,9 @@ ROW = "pgdrag_row"
 TARGET = '"pgdrag_target"'  # a row of the changed table, where candidates are rows of another one
 NUMERIC = frozenset(["smallint", "integer", "bigint", "numeric", "real", "double precision"])
 _LONGEST_LIST = 1000
+_LENGTHS = 20  # of lists that a log tells
+_RANGE_SPANS = (1, 2, 4, 10, 30)  # times as long as a row's range
+_RANGE = re.compile(r"(?:pg_catalog\.)?(?:int4|int8|num|date|ts|tstz)range\((.*)\)")
 _LEAST_LATEST = 100
 MOST_LEVELS = 9
 STEP = 1.03  # from one bound to the next there are so many times as many rows beyond it
@@ -107,8 +113,9 @@ class ParameterValues:
         assigned: of the others, the column that each is written to.
     """
 
-    def __init__(self, one: Analysed, seed: int, now: str) -> None:
+    def __init__(self, one: Analysed, seed: int, now: str, logged: Sequence[Parameter] = ()) -> None:  # fmt: skip
         self.one = one
+        self.logged = {x.number: x for x in logged}
         self.seed = seed
         self.now = now
         self.compared = {
@@ -195,13 +202,19 @@ class ParameterValues:
     def _common_bound(self, main: str) -> tuple[int, str] | None:
         """Return a parameter that is one bound for all rows of the first table, and a query for its values; None: there is none.
 
-        It is how long ago something was, which a program has as a constant (`at >= now() - $1`), or of a table that is joined. Of
+        It is how long ago something was, which a program has as a constant (`at >= now() - $1`, or `at >= $1`, where a log tells that
+        programs take $1 from their clock), or of a table that is joined. Of
         the values, in their order, each next one has more rows beyond it.
         """
         for number, x in self.compared.items():
             others = any(n != number and y.columns == x.columns and y.operator in RANGES for n, y in self.compared.items())  # fmt: skip
             is_age = self.one.types[number - 1] == "interval" and _NOW.fullmatch(x.value)
-            if x.operator not in RANGES or others or not (is_age or quoted(x.alias) != main):
+            is_of_clock = x.is_plain and number in self.logged and self.logged[number].ages
+            if (
+                x.operator not in RANGES
+                or others
+                or not (is_age or is_of_clock or quoted(x.alias) != main)
+            ):
                 continue
             columns, alias = self._resolved(x.columns), quoted(x.alias)
             if aliases_of(columns) != {alias}:
@@ -249,7 +262,19 @@ class ParameterValues:
         if not self.one.types[number - 1].endswith("[]"):
             place = siblings.index(number)
             return [f"lead({columns}, {place}) OVER ({order})"] if place else [columns]
+        known = self.logged.get(number)
+        if known is not None and known.lengths is not None:
+            return [self._array_of_lengths(columns, order, known.lengths, main)]
         return self._arrays(columns, order)
+
+    @staticmethod
+    def _array_of_lengths(columns: str, order: str, lengths: Spread, main: str) -> str:
+        """Return an array of a row's value and those of the next ones, as long as a log tells, by lot."""
+        shares = [(at + 0.5) / _LENGTHS for at in range(_LENGTHS)]
+        known = np.rint(np.interp(shares, QUANTILES, lengths.quantiles)).clip(1, _LONGEST_LIST)
+        numbers = ", ".join(str(int(x)) for x in known)
+        window = f"{order} ROWS BETWEEN CURRENT ROW AND {int(known.max()) - 1} FOLLOWING"
+        return f"(array_agg({columns}) OVER ({window}))[1:(ARRAY[{numbers}])[1 + {main}.{ROW} % {_LENGTHS}]]"
 
     def _arrays(self, columns: str, order: str) -> list[str]:
         """Return arrays of a row's value and those of the next ones, at each level of another length."""
@@ -329,7 +354,17 @@ class ParameterValues:
             return [f"ARRAY[{element}]", f"ARRAY[{element}, {more}]", columns]
         if type_.endswith("range") or type_ in ("point", "box", "inet"):
             return [columns]
+        if made := _RANGE.fullmatch(x.value):
+            return self._bounds(x.parameter, parameters_of(made[1]), columns)
         return [f"lower({columns})"]
+
+    def _bounds(self, number: int, ends: Sequence[int], columns: str) -> list[str]:
+        """Return a bound of a range that begins where a row's does: `tstzrange($1, $2)`; at each level it is of another length."""
+        if number == ends[0]:
+            return [f"lower({columns})"]
+        if number != ends[1]:
+            return ["'[)'"]
+        return [f"lower({columns}) + ({_length(columns)}) * {x}" for x in _RANGE_SPANS]
 
     def _assigned(self, number: int, main: str) -> list[str]:
         """Return what is written: to a new row what an old one has, to an old one what another has."""
@@ -341,6 +376,8 @@ class ParameterValues:
         own = f"{main if self._is_changed(main) else TARGET}.{quoted(column)}"
         if x.is_list:
             return self._arrays(own, f"ORDER BY {main}.{ROW}")
+        if table is not None and table.types[column].endswith("range"):
+            return [self._new_range(number, x, column, own, main)]
         if x.is_divisor and table is not None and self._is_alike(number, column):
             # What remains is then any of the column's values.
             return [f"(SELECT greatest(max({quoted(column)}), 0) + 1 FROM {quoted(table.schema, table.name)})"]  # fmt: skip
@@ -361,6 +398,24 @@ class ParameterValues:
         if not x.is_inserted and table is not None and self._is_asked_for(table, column):
             other = f"{self._another(table, column, own)}, {other}"
         return [f"coalesce({other}, {own})"]
+
+    def _new_range(self, number: int, x: Assignment, column: str, own: str, main: str) -> str:
+        """Return a range, or its nth bound, as long as a row's own; where no two may overlap, behind all of its room."""
+        table = self.one.table
+        assert table is not None, "the caller has looked"
+        low, high = f"lower({own})", f"upper({own})"
+        groups = table.without_overlaps.get(column)
+        if groups is not None and x.is_inserted and self._is_changed(main):
+            room = ", ".join(f"{main}.{quoted(each)}" for each in groups) or "true"
+            of_room = f"OVER (PARTITION BY {room})"
+            place = f"(row_number() OVER (PARTITION BY {room} ORDER BY {main}.{ROW}))::int - 1"
+            low = f"max(upper({own})) {of_room} + max({_length(own)}) {of_room} * ({place})"
+            high = f"{low} + ({_length(own)})"
+        if self.one.types[number - 1] == table.types[column]:
+            return own if groups is None or not x.is_inserted else f"{table.types[column]}({low}, {high})"  # fmt: skip
+        if self.one.types[number - 1] == "text":
+            return "'[)'"
+        return low if x.is_leading else high
 
     def _is_alike(self, number: int, column: str) -> bool:
         """Whether a parameter is a number, and the column that something computed from it is written to has numbers, too."""
@@ -447,13 +502,19 @@ class ParameterValues:
         return None
 
     def _not_null(self, number: int, main: str) -> Iterable[str]:
-        if quoted(self.compared[number].alias) == main:
-            yield self._resolved(self.compared[number].columns)
+        x = self.compared[number]
+        if quoted(x.alias) == main:
+            columns = self._resolved(x.columns)
+            yield _length(columns) if _RANGE.fullmatch(x.value) else columns
 
     def _are_of_tables(self, x: Comparison) -> bool:
         return not _AGGREGATES.search(x.columns) and all(
             alias in self.one.roots for alias, _ in columns_of(x.columns)
         )
+
+
+def _length(ranges: str) -> str:
+    return f"upper({ranges}) - lower({ranges})"
 
 
 def aliases_of(expression: str) -> set[str]:

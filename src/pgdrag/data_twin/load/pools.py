@@ -88,10 +88,10 @@ def pooled(
         suffix: of the pool's name.
     """
     keys = fresh_options(connection, one)
-    drawn = sampled(one, seed=seed, now=now)
+    drawn = sampled(one, seed=seed, now=now, logged=logged)
     first = problem = _make_candidates(connection, drawn)
     if problem:
-        drawn = sampled(one, seed=seed, now=now, is_plain=True)
+        drawn = sampled(one, seed=seed, now=now, logged=logged, is_plain=True)
         problem = _make_candidates(connection, drawn)
     if problem:
         free = {n: free_value(one, n, now) for n in one.parameters if n not in one.limits}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdrag.data_twin.load.conditions import columns_of
@@ -25,6 +25,7 @@ from pgdrag.data_twin.load.parameters import (
 )
 from pgdrag.data_twin.load.statements import Analysed, Root
 from pgdrag.twins.ddl import quoted
+from pgdrag.twins.transactions import Parameter
 
 CANDIDATES = 100_000
 LISTS = 5_000  # candidates where columns get arrays: each has many values
@@ -69,18 +70,23 @@ class Sampled:
         return f"p{parameter}_{min(level, self.levels[parameter] - 1)}"
 
 
-def sampled(one: Analysed, *, seed: int, now: str, is_plain: bool = False) -> Sampled:
+def sampled(
+    one: Analysed, *, seed: int, now: str, logged: Sequence[Parameter] = (), is_plain: bool = False
+) -> Sampled:
     """Return the query for a statement's candidates; without one, all its parameters are free.
 
     Args:
+        logged: what a log tells of its parameters.
         is_plain: of one table, without a look at others.
     """
-    return _Maker(one, seed, now, is_plain=is_plain).made()
+    return _Maker(one, seed, now, logged, is_plain=is_plain).made()
 
 
 class _Maker(ParameterValues):
-    def __init__(self, one: Analysed, seed: int, now: str, *, is_plain: bool) -> None:
-        super().__init__(one, seed, now)
+    def __init__(
+        self, one: Analysed, seed: int, now: str, logged: Sequence[Parameter], *, is_plain: bool
+    ) -> None:
+        super().__init__(one, seed, now, logged)
         self.is_plain = is_plain
 
     def made(self) -> Sampled:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
 import psycopg
 
 from pgdrag.data_twin.load.conditions import Conditions, conditions
 from pgdrag.data_twin.load.texts import Change, change_of, limits, sendable, unnested
+from pgdrag.data_twin.ranges import kept_apart
 from pgdrag.twins.ddl import quoted
 from pgdrag.twins.mending import GENERIC_SINCE, explaining, typed_texts
 from pgdrag.twins.model import Statement, Twin
@@ -47,6 +48,12 @@ SELECT n.nspname::text, c.relname::text,
   FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
  WHERE c.oid = pg_catalog.to_regclass(%s)
 """
+_KEPT_APART: LiteralString = """
+SELECT contype::text, pg_catalog.pg_get_constraintdef(oid),
+       ARRAY(SELECT attname::text FROM pg_catalog.unnest(conkey) WITH ORDINALITY AS k (num, at)
+               JOIN pg_catalog.pg_attribute ON attrelid = conrelid AND attnum = num ORDER BY at)
+  FROM pg_catalog.pg_constraint WHERE conrelid = pg_catalog.to_regclass(%s) AND contype IN ('p', 'u', 'x')
+"""
 # Of columns by their table's OID and their number.
 _COLUMNS: LiteralString = """
 SELECT c.oid::int8, a.attnum::int, c.relname::text, a.attname::text, a.attnotnull
@@ -81,6 +88,7 @@ class Table:
         unique: the columns of each unique key, the primary key first.
         foreign: the columns of each foreign key.
         advancing: columns of times that grow with each row that is inserted.
+        without_overlaps: columns of ranges of which no two overlap where other columns, which it has, are equal.
     """
 
     schema: str
@@ -90,6 +98,7 @@ class Table:
     unique: tuple[tuple[str, ...], ...]
     foreign: tuple[tuple[str, ...], ...] = ()
     advancing: frozenset[str] = frozenset()
+    without_overlaps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def referring(self) -> frozenset[str]:
@@ -283,10 +292,12 @@ def _table(connection: psycopg.Connection[Any], name: str) -> Table | None:
         return None
     schema, relation, columns, types, unique, foreign, in_order = row
     type_of = dict(zip(columns, types, strict=True))
+    constraints = connection.execute(_KEPT_APART, (name,)).fetchall()
+    apart = (kept_apart(kind, text, tuple(own)) for kind, text, own in constraints)
     return Table(
         schema, relation, tuple(columns), type_of,
         tuple(tuple(x.split("\n")) for x in unique if x), tuple(tuple(x.split("\n")) for x in foreign),
-        frozenset(x for x in in_order if type_of[x].startswith(("date", "timestamp"))),
+        frozenset(x for x in in_order if type_of[x].startswith(("date", "timestamp"))), {column: others for others, column in filter(None, apart)},
     )  # fmt: skip
 
 
