@@ -616,6 +616,23 @@ def test_ranges_are_asked_for_and_new_ones_do_not_overlap(shop: Cluster) -> None
             assert done.rowcount > 100
 
 
+def test_circles_and_boxes_have_as_many_rows_in_them_as_they_had(shop: Cluster) -> None:
+    asked = of(1, "SELECT * FROM spot WHERE place <@ circle(point($1, $2), $3)", rows=20, blocks=18)
+    boxed = of(
+        2, "SELECT * FROM spot WHERE place <@ box(point($1, $2), point($3, $4))", rows=50, blocks=29
+    )
+    near = of(3, "SELECT * FROM spot ORDER BY place <-> point($1, $2) LIMIT $3", rows=5, blocks=8)
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE spot AS SELECT i AS id, point(i * 7919 % 5000, i * 104729 % 4999) AS place FROM generate_series(1, 5000) AS i")  # fmt: skip
+        connection.execute(b"CREATE INDEX ON spot USING gist (place)")
+        connection.execute(b"ANALYZE spot")
+        quickly_prepared(connection, twin_of(asked, boxed, near))
+        rows = connection.execute(b"SELECT (found ->> 'rows')::float8 FROM pgdrag_twin.statement ORDER BY number").fetchall()  # fmt: skip
+        [(places,)] = connection.execute(b"SELECT count(DISTINCT p1) FROM pgdrag_twin.pool_s3").fetchall()  # fmt: skip
+    assert [x for (x,) in rows] == [pytest.approx(x, rel=0.15) for x in (20, 50, 5)]
+    assert places > 1000
+
+
 def test_arrays_whose_entries_are_rows_are_as_long_as_they_were(shop: Cluster) -> None:
     """A batch of readings is inserted, and their bikes are changed, 15 at a time."""
     batch = "unnest($1::uuid[], $2::real[]) AS u (bike, charge)"

@@ -23,7 +23,7 @@ BEHIND = "ROW "  # before the operator, of a column that is not the first one of
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "@>": "<@", "<@": "@>"}
 _MIRRORED |= {f"{BEHIND}{x}": f"{BEHIND}{y}" for x, y in _MIRRORED.items()}
 _COMPARISONS = frozenset(
-    "= <> != < <= > >= ~~ ~~* !~~ !~~* ~ ~* !~ !~* @> <@ && @@ @? ^@".split()  # noqa: SIM905
+    "= <> != < <= > >= ~~ ~~* !~~ !~~* ~ ~* !~ !~* @> <@ && @@ @? ^@ <->".split()  # noqa: SIM905
 )
 _NAME = r'(?:"(?:[^"]|"")*"|[^\W\d][\w$]*)'
 _COLUMN = re.compile(rf"\(?{_NAME}\.{_NAME}\)?(?:::\w+)?")

@@ -34,6 +34,10 @@ _NOW = re.compile(
     r"\(*(now\(\)|CURRENT_TIMESTAMP|LOCALTIMESTAMP|CURRENT_DATE|(?:transaction|statement|clock)_timestamp\(\))(?:::[\w ]+)?\)* - \$\d+(?:::[\w ]+)?\)*",
     re.IGNORECASE,
 )
+_POINT = r"point\(\$(\d+), \$(\d+)\)"
+_SHAPES = tuple(
+    map(re.compile, (_POINT, rf"circle\({_POINT}, \$(\d+)\)", rf"box\({_POINT}, {_POINT}\)"))
+)
 _KEYS = ("->", "->>", "#>", "#>>", "?", "?|", "?&")
 _PLAIN_QUERY = re.compile(r"\b(?:plainto|phraseto|websearch_to)_tsquery\b")
 _PREFIXES = (64, 12, 8, 6, 5, 4, 3, 2, 1)
@@ -117,6 +121,7 @@ class ParameterValues:
         self.one = one
         self.logged = {x.number: x for x in logged}
         self.seed = seed
+        self.has_shapes = False
         self.now = now
         self.compared = {
             number: x for number, x in one.conditions.first().items()
@@ -130,6 +135,8 @@ class ParameterValues:
         x = self.compared[number]
         columns = self._resolved(x.columns)
         type_ = self.one.types[number - 1]
+        if shape := _shape(x.value):
+            return self._of_shape(shape.index(number), shape, columns, main)
         if x.operator == "=":
             return [self._through(number, columns)]
         if x.operator in ("= ANY", "<> ALL"):
@@ -358,6 +365,20 @@ class ParameterValues:
             return self._bounds(x.parameter, parameters_of(made[1]), columns)
         return [f"lower({columns})"]
 
+    def _of_shape(self, place: int, shape: Sequence[int], columns: str, main: str) -> list[str]:
+        """Return a number of a point, a circle or a box around a row's place, which at each level has so many rows in it."""
+        axis = f"(point(box({columns})))[{place % 2}]"
+        if len(shape) < 4 and place < 2:
+            return [axis]
+        self.has_shapes = True
+        sides = " * ".join(f"(max((point(box({columns})))[{at}]) OVER () - min((point(box({columns})))[{at}]) OVER ())" for at in (0, 1))  # fmt: skip
+        length = f"sqrt({sides} / count(*) OVER ())"  # of a square with one row in it
+        rows = self._spans(main)[0]
+        if len(shape) < 4:
+            return [f"{length} * {math.sqrt(x / math.pi):.6g}" for x in rows]
+        sign = "-" if place < 2 else "+"
+        return [f"{axis} {sign} {length} * {math.sqrt(x) / 2:.6g}" for x in rows]
+
     def _bounds(self, number: int, ends: Sequence[int], columns: str) -> list[str]:
         """Return a bound of a range that begins where a row's does: `tstzrange($1, $2)`; at each level it is of another length."""
         if number == ends[0]:
@@ -511,6 +532,13 @@ class ParameterValues:
         return not _AGGREGATES.search(x.columns) and all(
             alias in self.one.roots for alias, _ in columns_of(x.columns)
         )
+
+
+def _shape(value: str) -> list[int]:
+    """Return the parameters of a point, a circle (its radius last) or a box; none, if a value is none of these."""
+    plain = re.sub(r"\((\$\d+)\)", r"\1", re.sub(r"::[a-z][a-z ]*|pg_catalog\.", "", value))
+    found = next((x for shape in _SHAPES if (x := shape.fullmatch(plain))), None)
+    return [int(x) for x in found.groups()] if found else []
 
 
 def _length(ranges: str) -> str:

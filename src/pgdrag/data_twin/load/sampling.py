@@ -146,8 +146,8 @@ class _Maker(ParameterValues):
         return list(dict.fromkeys(self._resolved(x.columns) for x in self.compared.values() if x.operator in RANGES and quoted(x.alias) == main))  # fmt: skip
 
     def _likely(self, main: str, count: int) -> tuple[int, ...]:
-        """Return levels of ranges by how near they are to what is wanted; of anything else, in their order."""
-        if not self._has_ranges() or not self._range_columns(main):
+        """Return levels of ranges and shapes by how near they are to what is wanted; of anything else, in their order."""
+        if not self.has_shapes and not (self._has_ranges() and self._range_columns(main)):
             return tuple(range(count))
         spans, target = self._spans(main)
         return tuple(sorted(range(count), key=lambda x: abs(math.log(spans[min(x, len(spans) - 1)] / target))))  # fmt: skip
