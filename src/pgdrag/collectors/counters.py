@@ -143,7 +143,6 @@ class CounterCollector(Collector):
                 self._samples.append((CLOCK.unix_s(), found))
 
     def recordings(self, window: Window) -> Recordings:
-        """Return the series."""
         return drawn_over(self.drawn, self._samples, window, is_of_machine=self.is_of_machine)
 
     def after(self, observer: Observer) -> None:

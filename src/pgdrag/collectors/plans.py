@@ -63,7 +63,6 @@ class Plans(Collector):
         """Do nothing: what is explained, others would count."""
 
     def afterwards(self, observer: Observer) -> None:
-        """Explain each statement."""
         self._plans = attempt(lambda: _look(observer))
 
     def amounts(self, window: Window) -> Amounts:

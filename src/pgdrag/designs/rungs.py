@@ -219,7 +219,6 @@ class EveryRung(Design):
         return replace(found, end=End.MAX_PAIRS) if is_over else found
 
     def find(self, run: RunRecord) -> RungsFinding | None:
-        """Return what pairs and blocks show together; None where there were blocks only."""
         if not self._most_pairs:
             return None
         trials = group(self.rungs, run.results)

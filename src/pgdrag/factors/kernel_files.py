@@ -99,7 +99,6 @@ class KernelFiles(Factor):
         return self.shown(cluster.data_directory, levels) if levels else []
 
     def undo(self, cluster: Cluster) -> None:
-        """Restore the values, newest first; those that someone else has changed since are left, with a warning."""
         self.take_back()
 
     def write(self, data_directory: Path, levels: Mapping[str, str]) -> None:

@@ -51,7 +51,6 @@ class LiveWaits(SampledWaits):
         self._by_statement: dict[int, Counter[str]] = defaultdict(Counter)
 
     def before(self, observer: Observer) -> None:
-        """See whether others can be seen."""
         found = attempt(lambda: require_sight_of_others(observer, "the sessions"))
         self._refusal = found if isinstance(found, Unseen) else None
         self._began_s = CLOCK.unix_s()
@@ -144,7 +143,6 @@ class LiveSessions(Collector):
         self._queues = LockQueues()
 
     def before(self, observer: Observer) -> None:
-        """See whether others can be seen."""
         found = attempt(lambda: require_sight_of_others(observer, "the sessions"))
         self._refusal = found if isinstance(found, Unseen) else None
 

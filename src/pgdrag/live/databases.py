@@ -88,7 +88,6 @@ class ServerCounters(CounterCollector):
     )  # fmt: skip
 
     def read(self, observer: Observer) -> Counters:
-        """Read the counters of all views."""
         is_new = observer.server_version_num >= 170000
         checkpoints = _CHECKPOINTS_SINCE_17 if is_new else _CHECKPOINTS_BEFORE_17
         found: dict[str, int] = {}
@@ -99,7 +98,6 @@ class ServerCounters(CounterCollector):
         return {**found, **own_transactions(observer)}
 
     def read_drawn(self, observer: Observer) -> Counters:
-        """Read commits alone."""
         [(commits,)] = observer.query(_COMMITTED)
         return {"commits": commits, **own_transactions(observer)}
 

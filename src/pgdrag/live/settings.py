@@ -38,7 +38,6 @@ class LiveSettings(Collector):
         """There is nothing to see before."""
 
     def after(self, observer: Observer) -> None:
-        """Read them."""
         found = attempt(lambda: observer.query(_SETTINGS, list(_ASKED_FOR)))
         self._settings = (
             found if isinstance(found, Unseen) else [ServerSetting(*row) for row in found]

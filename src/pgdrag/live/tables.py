@@ -65,7 +65,6 @@ class LiveTables(Collector):
         self._looks = 0
 
     def before(self, observer: Observer) -> None:
-        """Read the counters."""
         self._before = attempt(lambda: _tables(observer))
 
     def sample(self, observer: Observer) -> None:

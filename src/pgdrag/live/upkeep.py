@@ -66,11 +66,9 @@ class Upkeep(Collector):
         self._processors: float | Unseen = NO_READING
 
     def before(self, observer: Observer) -> None:
-        """See how much is free."""
         self._began = attempt(lambda: _space(observer))
 
     def after(self, observer: Observer) -> None:
-        """Read all of it."""
         self._ended = attempt(lambda: _space(observer))
         self._processors = attempt(lambda: _processors(observer))
         names = (

@@ -236,11 +236,7 @@ class Command(Workload):
         )
 
     def populate(self, loading: Loading) -> None:
-        """Run `setup`.
-
-        Raises:
-            DriverError: it failed, or took longer than `timeout_s`.
-        """
+        """Run `setup`."""
         if self.setup:
             target, timeout_s = loading.target, loading.timeout_s
             _refuse_failure("setup", self.run(target, "setup", self.setup, {}, timeout_s=timeout_s))

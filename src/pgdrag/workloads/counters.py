@@ -303,7 +303,6 @@ class Counters(Workload):
         return BYTES_WITHOUT_COUNTERS + BYTES_PER_COUNTER * self.rows
 
     def job(self) -> dict[str, object]:
-        """Return the driver's `workload` object: a script of pgbench's."""
         variant = self._variant
         return pgbench_job(
             self._scripts,
@@ -315,21 +314,13 @@ class Counters(Workload):
         )
 
     def populate(self, loading: Loading) -> None:
-        """Make and fill the tables.
-
-        Raises:
-            DriverError: they could not be made.
-        """
+        """Make and fill the tables."""
         run_setup(f"{self._schema}ANALYZE;", loading.target)
 
     def violations(
         self, driver: Driver, target: Target, measured: Measurement, *, timeout_s: float
     ) -> tuple[str, ...]:
-        """Return what tells that updates were lost, or that an id has not exactly one counter.
-
-        Raises:
-            DriverError: the check could not be carried out.
-        """
+        """Return what tells that updates were lost, or that an id has not exactly one counter."""
         strays = self._variant.strays.format(rows=self.rows)
         total, wrong = look_up((self._variant.total, strays), target, timeout_s=timeout_s)
         found = []

@@ -169,11 +169,7 @@ class Pgbench(Workload):
         return BYTES_WITHOUT_TABLES + BYTES_PER_SCALE * self.scale * 100 // self.fillfactor
 
     def populate(self, loading: Loading) -> None:
-        """Make and fill pgbench's tables, then run `setup`.
-
-        Raises:
-            DriverError: the tables could not be made, or `setup` is wrong.
-        """
+        """Make and fill pgbench's tables, then run `setup`."""
         super().populate(loading)
         if self.setup:
             run_setup(self.setup, loading.target)

@@ -238,30 +238,18 @@ class Scenarios(Workload):
         return driver.driving(target, job, load, seed=seed, listen=listen)
 
     def populate(self, loading: Loading) -> None:
-        """Make and fill pgbench's tables, and make the functions.
-
-        Raises:
-            DriverError: they could not be made.
-        """
+        """Make and fill pgbench's tables, and make the functions."""
         self._pgbench.populate(loading)
 
     def sends(self, driver: Driver, *, seed: int) -> tuple[Example, ...]:
-        """Return the scenarios' statements, which functions hide, variables being parameters.
-
-        Raises:
-            DriverError: the driver cannot tell.
-        """
+        """Return the scenarios' statements, which functions hide, variables being parameters."""
         plain = {"sent_as": "scripts", "insert_rows": 1}
         return self.model_copy(update=plain)._pgbench.sends(driver, seed=seed)
 
     def violations(
         self, driver: Driver, target: Target, measured: Measurement, *, timeout_s: float
     ) -> tuple[str, ...]:
-        """Return what the scenarios cannot have done: rows lost or made up, sums that differ.
-
-        Raises:
-            DriverError: the check could not be carried out.
-        """
+        """Return what the scenarios cannot have done: rows lost or made up, sums that differ."""
         return violated(_conditions(self.scale, self.insert_rows), target, timeout_s=timeout_s)
 
     @property

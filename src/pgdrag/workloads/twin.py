@@ -133,11 +133,7 @@ class TwinWorkload(Workload):
         return job(self.twin)
 
     def populate(self, loading: Loading) -> None:
-        """Make schema, rows and indexes, then what its load needs.
-
-        Raises:
-            DriverError: the server refuses, or the role may do more than a stranger's functions should.
-        """
+        """Make schema, rows and indexes, then what its load needs."""
         # Here: reports need the workloads, and no server.
         import psycopg
 

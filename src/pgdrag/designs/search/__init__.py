@@ -69,7 +69,6 @@ class Search(Design):
         return [self.ask()] * min(most, request.more) if request is not None else []
 
     def ask(self) -> Block:
-        """Return the next block as treatments."""
         request = self.procedure.request
         if request is None:
             return Block()
@@ -80,7 +79,6 @@ class Search(Design):
         )
 
     def tell(self, results: Sequence[Result]) -> None:
-        """Take the results of the block asked for last."""
         commits = [
             one.measurement.total.committed
             for one in results
@@ -99,7 +97,6 @@ class Search(Design):
         return Forecast(0, whole, least, most)
 
     def plan(self) -> str:
-        """Say in which order trials come."""
         return (
             f"Up to {self.parameters.max_trials} short trials explore {len(self.space.dimensions)} settings; the best "
             f"compete; then {counted(self.parameters.redeployments, self._unit)} prove what was found."
@@ -149,7 +146,6 @@ class Search(Design):
         return found
 
     def find(self, run: RunRecord) -> SearchFinding:
-        """Return what is known so far."""
         self.ask()
         in_order = sorted(run.results, key=lambda result: result.trial.number)
         rest = in_order[len(self.procedure.history) :]

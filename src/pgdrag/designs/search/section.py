@@ -42,7 +42,6 @@ class SearchSection(Section):
     finding_type = SearchFinding
 
     def blocks(self, findings: Findings) -> Sequence[Block]:
-        """Return all of it; the slices are folded."""
         found = found_of(findings, SearchFinding)
         return (
             *_file(findings, found),
@@ -55,12 +54,10 @@ class SearchSection(Section):
         )
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return the file and the proof."""
         found = found_of(findings, SearchFinding)
         return (*_file(findings, found), *_proof(found), *_front(found))
 
     def ending(self, findings: Findings) -> Sequence[Block]:
-        """Return the file."""
         return _file(findings, found_of(findings, SearchFinding))
 
 

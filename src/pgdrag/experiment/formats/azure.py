@@ -28,7 +28,6 @@ class Azure(ServiceFormat):
 """
 
     def elements(self, document: Entry) -> list[Entry]:
-        """Return the configurations, or nothing where it is another list."""
         found = document.elements()
         kind = found[0].word("type").lower() if found else ""
         if not kind.startswith(_TYPE):
@@ -40,5 +39,4 @@ class Azure(ServiceFormat):
         return found
 
     def unit(self, element: Entry) -> str:
-        """Return the unit, if it is said."""
         return element.word("unit")

@@ -16,7 +16,6 @@ class SettingsJson(ServiceFormat):
     keys = ("name", "setting")
 
     def elements(self, document: Entry) -> list[Entry]:
-        """Return the rows, or nothing where it is another list."""
         return [x for x in document.elements() if x.get("setting") is not None]
 
     def unit(self, element: Entry) -> str:

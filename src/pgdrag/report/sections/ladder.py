@@ -172,7 +172,6 @@ class LoadStepsSection(Section):
         return blocks
 
     def brief(self, findings: Findings) -> Sequence[Block]:
-        """Return the same table: in a run with steps it is the answer."""
         return (_rates_of_steps(findings),)
 
 
