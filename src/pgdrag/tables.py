@@ -29,11 +29,15 @@ def write_tables(
         rows: each with its table's name, never all of them in memory.
 
     Raises:
-        UsageError: the directory has such files already, or Parquet's extra is not installed.
+        UsageError: it is not a directory, has such files already, or Parquet's extra is not installed.
         StorageError: they cannot be written.
     """
     make = _tables_of(form)
     paths = {name: directory / f"{name}.{form}" for name in tables}
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(
+            f'"{directory}" is not a directory', hint="Name one for the tables with --output."
+        )
     if found := next((each for each in paths.values() if each.exists()), None):
         raise UsageError(f'"{found}" exists already', hint="Name an empty directory with --output.")
     try:

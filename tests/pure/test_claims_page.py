@@ -68,6 +68,14 @@ def test_what_was_not_run_yet_is_not_untestable_and_has_the_command_that_answers
     assert "| 42 times slower | pgdrag run study | … not run yet |" in text
 
 
+def test_an_experiment_that_claims_nothing_says_so() -> None:
+    rungs = (rung("A0"), rung("A1", added=[setting("shared_buffers", "8MB")]))
+    study = replace(now(), claims=(), rungs=rungs)
+    text = blocks_as_markdown(TITLE, claims_page([ClaimedStudy.of([study], [])]))
+    assert "It claims nothing: its file has no" in text
+    assert "Source: ." not in text
+
+
 HOUR = CourseClaim(text="steady for an hour", at="A1", trend="steady", after_s=3600.0)
 
 

@@ -89,7 +89,9 @@ class ScriptOptions:
         found = {}
         for definition in self.define or ():
             name, equals, value = definition.partition("=")
-            if not equals or not re.fullmatch(r"[A-Za-z0-9_\u0080-\uffff]+", name):
+            if not equals or not re.fullmatch(
+                r"[A-Za-z_\u0080-\uffff][A-Za-z0-9_\u0080-\uffff]*", name
+            ):
                 raise UsageError(
                     f'"{definition}" does not define a variable',
                     hint="Write -D name=value, such as -D n=10.",
@@ -116,7 +118,7 @@ class TableOptions:
         """Return the tables to create; without `has_vacuum` the step `v` is left out.
 
         Raises:
-            UsageError: a step is unknown, or there is none.
+            UsageError: a step is unknown, or there is none; or there is a method of partitioning, and no partitions.
         """
         from pgdrag.workloads.pgbench import Tables
 
@@ -126,6 +128,10 @@ class TableOptions:
             raise UsageError(
                 f'"{unknown or self.init_steps}" is not an initialization step',
                 hint=f"Steps: {_KNOWN_STEPS}.",
+            )
+        if self.partition_method != "range" and not self.partitions:
+            raise UsageError(
+                "--partition-method requires --partitions", hint="Say how many: --partitions 8."
             )
         return Tables(
             steps=steps if has_vacuum else steps.replace("v", ""),

@@ -47,8 +47,8 @@ def ablate(
     from pgdrag.cli.study_command import share_of
 
     parameters: dict[str, object] = {
-        "threshold": share_of(threshold, "--threshold"),
-        "share_precision": share_of(precision, "--precision"),
+        "threshold": share_of(threshold, "--threshold", can_be_0=False),
+        "share_precision": share_of(precision, "--precision", can_be_0=False),
         "max_trials": max_trials,
     }
     question = (
@@ -78,7 +78,8 @@ def bisect(
     """
     from pgdrag.cli.study_command import share_of
 
-    parameters: dict[str, object] = {"share": share_of(share, "--share"), "groups": {}}
+    least = share_of(share, "--share", can_be_0=False)
+    parameters: dict[str, object] = {"share": least, "groups": {}}
     if max_trials is not None:
         parameters["max_trials"] = max_trials
     question = "Which few of the settings of {target} make {reference} as slow?"

@@ -96,7 +96,7 @@ def compare(
 
     margins: dict[str, object] = {"equivalence": share_of(equivalence, "--equivalence")}
     if precision is not None:
-        margins["precision"] = share_of(precision, "--precision")
+        margins["precision"] = share_of(precision, "--precision", can_be_0=False)
     if fail_if_slower is not None:
         margins["fail_if_slower"] = share_of(fail_if_slower, "--fail-if-slower")
     command = StudyCommand.open(options)

@@ -91,6 +91,10 @@ def doctor(
         _refuse_for_configuration(context)
         return doctor_conf(subject, postgres=postgres, json=json)
     _refuse_directory(subject)
+    if postgres is not None:
+        raise UsageError(
+            "--postgres requires a configuration", hint="A server has its own version."
+        )
     for_s = duration_of(for_, "--for", least_s=LEAST_S, most_s=LONGEST_S)
     # Before the look, so that a file that cannot be read costs no wait.
     kept = None if since is None else read_stretch(since)

@@ -32,7 +32,7 @@ from pgdrag.experiment import load_experiment
 from pgdrag.experiment.arms import Arm, one_workload, read_arm
 from pgdrag.experiment.consent import NeededConsent, study_programs
 from pgdrag.experiment.differences import Difference
-from pgdrag.experiment.questions import Conditions, conditions_from, conditions_of
+from pgdrag.experiment.questions import Conditions, conditions_from, conditions_of, wrong_parameter
 from pgdrag.factors import Phase, Problem, is_of
 from pgdrag.factors.programs import programs_of
 from pgdrag.host.machine import this_host
@@ -42,7 +42,6 @@ from pgdrag.model.program import Program
 from pgdrag.servers.settings import SettingsCatalog
 from pgdrag.workloads import Workload, all_workloads
 from pgdrag.workloads.scripts import builtin_script, file_script
-from pgdrag.wrong_values import wanted
 
 # A run at least this long asks first.
 LONG_S = 3600.0
@@ -197,9 +196,7 @@ class StudyCommand:
         try:
             plan = planned(study, self.runner, differences=differences)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])).replace("_", "-")
-            raise UsageError(f'{study.design}, "{where}"{wanted(first)}') from None
+            raise wrong_parameter(study.design, error) from None
         if options.dry_run:
             print_plan(plan, json=options.json)
             return EXIT_DONE
@@ -233,7 +230,7 @@ class StudyCommand:
             self.runner.allow(agree(needed, subject, allow_run=allow_run, remember=remember))
 
 
-def share_of(text: str, option: str) -> float:
+def share_of(text: str, option: str, *, can_be_0: bool = True) -> float:
     """Return 0.03 for "3%" or "0.03".
 
     Raises:
@@ -246,6 +243,8 @@ def share_of(text: str, option: str) -> float:
         share = -1.0
     if not 0 <= share < 1:
         raise UsageError(f'{option} "{text}" is not a share', hint='Write "3%" or "0.03".')
+    if not share and not can_be_0:
+        raise UsageError(f'{option} must be more than 0, not "{text}"')
     return share
 
 

@@ -66,10 +66,15 @@ class Conditions:
         """Return a study under these conditions; its design adds replicates by asking again.
 
         Raises:
-            UsageError: a rung has levels that the workload does not take, or not with this load.
+            UsageError: a rung has levels that the workload does not take, or not with this load; or the design has no
+                such value of a parameter.
         """
         for rung in rungs:
             _refuse_workload_levels(rung, self.workload, self.load)
+        try:
+            design_parameters = parameters_of(design, parameters)
+        except ValidationError as error:
+            raise wrong_parameter(design, error) from None
         return Study(
             name=name,
             title=title,
@@ -78,9 +83,16 @@ class Conditions:
             rungs=tuple(rungs),
             replicates=1,
             notes=tuple(notes),
-            design_parameters=parameters_of(design, parameters),
+            design_parameters=design_parameters,
             **vars(self),
         )
+
+
+def wrong_parameter(design: str, error: ValidationError) -> UsageError:
+    """Return what is wrong with a value of a design's parameter, named as its option."""
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"])).replace("_", "-")
+    return UsageError(f'{design}, "{where}"{wanted(first)}')
 
 
 def conditions_of(experiment: Experiment, scale: str | None) -> Conditions:

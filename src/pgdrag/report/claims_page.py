@@ -113,15 +113,17 @@ def claims_page(studies: Sequence[ClaimedStudy]) -> Iterator[Block]:
     for one in studies:
         study, source = one.study, one.study.source
         yield Heading(study.name, study.title)
+        if not one.claims:
+            yield Paragraph("It claims nothing: its file has no [[claims]].")
+            continue
         words = f"Source: {source.words}" + (f", {source.url}" if source.url else "")
         further = [
             f"{name}: {x.words}" + (f", {x.url}" if x.url else "")
             for name, x in study.sources.items()
         ]
         yield Paragraph(as_sentence("; ".join((words, *further))), Tone.MUTED)
-        if one.claims:
-            yield Paragraph(as_sentence(counted_answers([x.claim for x in one.claims])))
-            yield _table(one)
+        yield Paragraph(as_sentence(counted_answers([x.claim for x in one.claims])))
+        yield _table(one)
 
 
 def _table(one: ClaimedStudy) -> Block:
