@@ -386,9 +386,10 @@ def _treats_host(levels: Sequence[Level]) -> bool:
 def look_here(scratch: Scratch, binaries: Binaries, *, allowed: Collection[str] = ()) -> Here:
     """Return what is known of the place: the settings of its server and of the newest one."""
     newest = find_binaries(None)
+    settings = load_settings_catalog(binaries, scratch)
     return Here(
-        settings=load_settings_catalog(binaries, scratch),
-        newest_settings=load_settings_catalog(newest, scratch),
+        settings=settings,
+        newest_settings=settings if newest == binaries else load_settings_catalog(newest, scratch),
         scratch_root=scratch.root,
         allowed=frozenset(allowed),
     )

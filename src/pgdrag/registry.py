@@ -15,7 +15,7 @@ import inspect
 import pkgutil
 from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
@@ -91,7 +91,7 @@ def shipped(found: dict[str, T]) -> dict[str, T]:
 
 def plugin_directories() -> list[Path]:
     """Return the directories of the packages from outside, which are not imported for it."""
-    specs = (importlib.util.find_spec(x.module) for x in entry_points(group=ENTRY_POINT_GROUP))
+    specs = (importlib.util.find_spec(x.module) for x in _entry_points())
     places = (spec.submodule_search_locations or () for spec in specs if spec is not None)
     return [Path(place) for each in places for place in each]
 
@@ -108,9 +108,15 @@ def _modules(folder: str, module: str) -> tuple[ModuleType, ...]:
 
 
 @cache
+def _entry_points() -> EntryPoints:
+    # Each look reads the metadata of all that is installed.
+    return entry_points(group=ENTRY_POINT_GROUP)
+
+
+@cache
 def _plugin_modules() -> tuple[ModuleType, ...]:
     found: list[ModuleType] = []
-    for entry_point in entry_points(group=ENTRY_POINT_GROUP):
+    for entry_point in _entry_points():
         try:
             found += _all_modules(entry_point.load())
         except Exception as error:

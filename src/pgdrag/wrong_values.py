@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails
 
 # The shortest of pydantic's texts speak of Python's types; these speak of TOML's.
 _WANTED = {
+    "missing": "is missing",
     "string_type": "must be a string",
     "int_type": "must be an integer",
     "int_parsing": "must be an integer",
@@ -36,7 +37,7 @@ _WANTED = {
 }
 
 # What these say of a value needs no repetition of it.
-_NOT_OF_VALUE = frozenset({"too_short", "string_too_short", "pairs", "steps"})
+_NOT_OF_VALUE = frozenset({"missing", "too_short", "string_too_short", "pairs", "steps"})
 
 
 def wanted(details: ErrorDetails, forms: Mapping[str, str] = MappingProxyType({})) -> str:

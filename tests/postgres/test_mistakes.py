@@ -431,6 +431,15 @@ MISTAKES = {
         pgdrag compare old.conf new.conf --dsn ''
         pgdrag compare old.conf new.conf --allow-change ''
         pgdrag compare old.conf new.conf --workload ''
+        pgdrag compare old.conf new.conf --common ''
+        pgdrag compare old.conf new.conf --experiment ''
+        pgdrag run ''
+        pgdrag run mine.toml --scale ''
+        pgdrag claims ''
+        pgdrag bench --sessions '' shop
+        pgdrag ablate new.conf --against ''
+        pgdrag search --maximize --objective ''
+        pgdrag explain last ''
         pgdrag boundary work_mem --min ''
         pgdrag bench ''
         pgdrag bench -f '' shop
@@ -470,6 +479,7 @@ MISTAKES = {
         pgdrag compare old.conf new.conf --workload pgbench -b tpcb-like@0
         pgdrag compare old.conf new.conf --workload pgbench -b tpcb-like@many
         pgdrag compare old.conf new.conf --workload tpcc -b tpcb-like
+        pgdrag compare old.conf new.conf --workload command
         pgdrag compare old.conf new.conf --fleet lab.toml --dsn shop
         pgdrag compare old.conf new.conf --dsn shop --postgres 18
         pgdrag compare old.conf,new.conf default

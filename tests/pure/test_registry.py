@@ -37,9 +37,14 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "plugin_of_test").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "plugin_of_test", raising=False)
-    registry._plugin_modules.cache_clear()
+    _forget()
     yield tmp_path / "plugin_of_test" / "__init__.py"
     sys.modules.pop("plugin_of_test", None)
+    _forget()
+
+
+def _forget() -> None:
+    registry._entry_points.cache_clear()
     registry._plugin_modules.cache_clear()
 
 

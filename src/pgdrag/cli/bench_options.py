@@ -211,7 +211,7 @@ class LoadOptions:
         pacing: Pacing = Closed()
         if self.rate is not None:
             pacing = Open(self.rate, arrivals=self.arrivals or "poisson")
-        steps, step_s = ramp_of(self.sessions, self.rate) if self.sessions else ((), 0.0)
+        steps, step_s = ((), 0.0) if self.sessions is None else ramp_of(self.sessions, self.rate)
         if steps and (self.client is not None or self.time is not None):
             raise UsageError(
                 "--sessions cannot be combined with --client or --time",

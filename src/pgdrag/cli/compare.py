@@ -100,8 +100,8 @@ def compare(
     if fail_if_slower is not None:
         margins["fail_if_slower"] = share_of(fail_if_slower, "--fail-if-slower")
     command = StudyCommand.open(options)
-    arms, problems = command.arms(a, b, *([common] if common else []))
-    if common:
+    arms, problems = command.arms(a, b, *([] if common is None else [common]))
+    if common is not None:
         *arms, shared = arms
         arms = [arm.over(shared) for arm in arms]
     known = [command.settings_of(arm.treatment) for arm in arms]

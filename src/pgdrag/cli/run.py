@@ -86,7 +86,7 @@ def run(
     refuse_unwritable(html)
     opened = open_fleet(fleet, dsn=dsn)
     loaded = load_experiment(experiment)
-    study = loaded.study(scale or loaded.default_scale)
+    study = loaded.study(scale)
     if only is not None:
         study = study.only([name.strip() for name in only.split(",")])
     if replicates is not None:

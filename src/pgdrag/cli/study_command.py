@@ -281,7 +281,8 @@ def conditions(options: StudyOptions, arms: Sequence[Arm], *, is_loaded: bool = 
         UsageError: options do not go together.
         ExperimentError: the experiment cannot be read.
     """
-    experiment = load_experiment(options.experiment) if options.experiment else one_workload(arms)
+    named = options.experiment
+    experiment = one_workload(arms) if named is None else load_experiment(named)
     if experiment is None:
         if options.scale is not None:
             raise UsageError("--scale requires --experiment")

@@ -64,12 +64,13 @@ class Experiment:
         """The scale that is run unless another is named: the file's first."""
         return next(iter(self.scales))
 
-    def study(self, scale: str) -> Study:
-        """Return the study to run at a scale.
+    def study(self, scale: str | None = None) -> Study:
+        """Return the study to run at a scale, by default the file's first.
 
         Raises:
             UsageError: the experiment has no such scale.
         """
+        scale = self.default_scale if scale is None else scale
         if scale not in self._studies:
             raise UsageError(
                 f'experiment "{self.name}" has no scale "{scale}"',
@@ -88,6 +89,10 @@ def load_experiment(name_or_path: str) -> Experiment:
     Raises:
         ExperimentError: there is no such experiment, or its file is wrong.
     """
+    if not name_or_path:
+        raise ExperimentError(
+            "no experiment was named", hint='Name a file, or an experiment of "pgdrag list".'
+        )
     path, shipped = Path(name_or_path), shipped_files()
     if is_directory(path) and name_or_path not in shipped:
         files = ", ".join(sorted(each.name for each in path.glob("*.toml")))

@@ -234,7 +234,7 @@ def _experiment_arm(text: str, settings: SettingsCatalog, scale: str | None) -> 
         raise unknown_arm(text, settings, list(shipped_files())) from error
     if colon and not rung_name:
         raise UsageError(f'"{text}" names no rung', hint=f'Write one after the ":", or "{name}" for its last.')  # fmt: skip
-    rung = _rung(experiment.study(scale or experiment.default_scale), rung_name)
+    rung = _rung(experiment.study(scale), rung_name)
     return Arm(rung.name, rung.treatment.levels, experiment=experiment)
 
 

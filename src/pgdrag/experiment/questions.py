@@ -97,7 +97,7 @@ def wrong_parameter(design: str, error: ValidationError) -> UsageError:
 
 def conditions_of(experiment: Experiment, scale: str | None) -> Conditions:
     """Return the workload and the load of an experiment at a scale, by default its first."""
-    study = experiment.study(scale or experiment.default_scale)
+    study = experiment.study(scale)
     where = f"{study.name}, {study.scale_words}"
     return Conditions(
         study.workload,
