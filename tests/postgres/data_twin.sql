@@ -11,6 +11,7 @@ CREATE TABLE s.line (tenant uuid NOT NULL, nr int NOT NULL, line int NOT NULL, w
   FOREIGN KEY (tenant, nr) REFERENCES s.booking);
 CREATE TABLE s.member (person int REFERENCES s.person, team int, PRIMARY KEY (person, team));
 CREATE TABLE s.log (id bigserial, at timestamptz NOT NULL, city text, zip text, body text, PRIMARY KEY (id, at)) PARTITION BY RANGE (at);
+CREATE INDEX log_at ON s.log USING brin (at) WITH (pages_per_range = 2);
 CREATE TABLE s.log_1 PARTITION OF s.log FOR VALUES FROM ('2026-01-01') TO ('2026-02-01');
 CREATE TABLE s.log_rest PARTITION OF s.log DEFAULT;
 CREATE TABLE s.kv (k text PRIMARY KEY, v bytea, n bigint) PARTITION BY HASH (k);

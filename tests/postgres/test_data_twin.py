@@ -128,6 +128,14 @@ def test_words_that_the_server_searches_texts_for_are_as_frequent_as_in_the_orig
     assert rare < 0.1 * 3000
 
 
+def test_the_last_pages_of_a_brin_index_have_no_summary_until_they_are_full(session: psycopg.Connection) -> None:  # fmt: skip
+    pages = count(session, "SELECT pg_relation_size('s.log_1') / 8192")
+    assert pages > 2
+    session.execute("CREATE EXTENSION pageinspect SCHEMA public")
+    items = "brin_page_items(get_raw_page('s.log_1_at_idx', 2), 's.log_1_at_idx')"
+    assert count(session, f"SELECT count(*) FROM {items} WHERE value IS NOT NULL") == pages // 2
+
+
 def test_a_sequence_goes_on_behind_the_rows(session: psycopg.Connection) -> None:
     """Of an identity column, and one that a default takes the next value of."""
     last = count(session, "SELECT max(id) FROM s.person")

@@ -593,6 +593,35 @@ def test_a_list_is_as_long_as_the_log_says_whatever_else_is_asked_for(shop: Clus
     assert rows == pytest.approx(100, rel=0.2)
 
 
+def test_a_bound_is_where_the_log_saw_it(shop: Cluster) -> None:
+    """Nothing else tells: an aggregate has one row, and an index has all entries on few pages."""
+    positions = (0.7, 0.3, *[0.0] * 18)
+    told = Parameter(1, "number", 100, 0.0, 3, (0.4, 1.0, 1.0), 0.0, positions=positions)
+    asked = of(1, "SELECT count(*) FROM charge WHERE level < $1", rows=1, blocks=50)
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE charge AS SELECT i AS level FROM generate_series(1, 4000) AS i")  # fmt: skip
+        connection.execute(b"CREATE INDEX ON charge (level)")
+        connection.execute(b"ANALYZE charge")
+        quickly_prepared(connection, replace(twin_of(asked), transactions=logged(told)))
+        found = connection.execute(b"SELECT avg((p1::int <= 200)::int)::float8, max(p1::int) FROM pgdrag_twin.pool_s1").fetchone()  # fmt: skip
+    assert found is not None
+    assert found[0] == pytest.approx(0.7, abs=0.1)
+    assert found[1] <= 400
+
+
+def test_a_part_of_a_query_has_a_limit_of_its_own(shop: Cluster) -> None:
+    """The last reading of each of the ten gauges of a kind."""
+    asked = of(1, "SELECT l.at FROM dial AS d CROSS JOIN LATERAL (SELECT at FROM seen WHERE dial = d.id ORDER BY at DESC LIMIT $2) AS l WHERE d.kind = $1", rows=10, blocks=40)  # fmt: skip
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE dial AS SELECT i AS id, i % 30 AS kind FROM generate_series(1, 300) AS i")  # fmt: skip
+        connection.execute(b"CREATE TABLE seen AS SELECT i % 300 AS dial, i AS at FROM generate_series(1, 9000) AS i")  # fmt: skip
+        connection.execute(b"CREATE INDEX ON seen (dial, at)")
+        connection.execute(b"ANALYZE dial, seen")
+        quickly_prepared(connection, twin_of(asked))
+        found = connection.execute(b"SELECT DISTINCT p2 FROM pgdrag_twin.pool_s1").fetchall()
+    assert found == [("1",)]
+
+
 def test_ranges_are_asked_for_and_new_ones_do_not_overlap(shop: Cluster) -> None:
     asked = of(1, "SELECT * FROM stay WHERE room = $1 AND during && daterange($2, $3)", rows=1.2)
     added = of(2, "INSERT INTO stay (room, during) VALUES ($1, daterange($2, $3))", rows=1)

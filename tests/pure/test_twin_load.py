@@ -194,6 +194,10 @@ def test_a_list_that_was_cut_short_is_sent_as_an_array() -> None:
     text = "SELECT 1 FROM t WHERE a IN ($1 /*, ... */) AND b NOT IN ($2 /*, ... */) LIMIT $3"
     assert sendable(text) == "SELECT 1 FROM t WHERE a = ANY ($1) AND b <> ALL ($2) LIMIT $3"
     assert limits(text) == {3: "limit"}
+    of_each = "SELECT FROM a, LATERAL (SELECT t FROM b WHERE b.x = a.x LIMIT $1) AS l LIMIT $2 OFFSET $3"  # fmt: skip
+    assert limits(of_each) == {1: "inner", 2: "limit", 3: "offset"}
+    # As many as that removes, this removes.
+    assert limits("DELETE FROM a WHERE x IN (SELECT x FROM a LIMIT $1)") == {1: "limit"}
 
 
 @pytest.mark.parametrize("text", ["SELECT 1; DROP TABLE t", "SELECT 1 \\shell id", "SELECT 'x :name'"])  # fmt: skip

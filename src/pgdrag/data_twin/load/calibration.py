@@ -47,6 +47,7 @@ _CERTAIN = 0.03  # standard error of what executions take on average, as a share
 _MOST_TRIES = 3000  # of a stratum
 _SIZES = (1, 10, 100, 1000, 10_000)
 _SIZE_ROUNDS = 3
+_INNER_LIMITS = (10, 100, 1000)  # and 1
 _CUSTOM_PLANS = 5  # after which the server decides whether it keeps one
 _NEARLY = 0.9  # of the blocks that are wanted
 _NEAR_BOUNDS = 10  # steps, of which each has so many more rows: see STEP
@@ -338,13 +339,19 @@ class Bench:
         of = self._one.limits
         most = max(1, math.ceil(wanted))
         sizes = list(dict.fromkeys([most, max(1, math.floor(wanted)), 2 * most, 10 * most]))
-        found = [tuple((n, str(size) if kind == "limit" else "0") for n, kind in of.items()) for size in (sizes if of else [most])]  # fmt: skip
+        plain = {"offset": "0", "inner": "1"}
+        found = [tuple((n, plain.get(kind, str(size))) for n, kind in of.items()) for size in sizes]
+        if "inner" in of.values():
+            found += [
+                tuple((n, str(size) if of[n] == "inner" else value) for n, value in found[0])
+                for size in _INNER_LIMITS
+            ]
         if "offset" in of.values():
             found += [
-                tuple((n, str(most) if kind == "limit" else str(offset)) for n, kind in of.items())
+                tuple((n, str(offset) if of[n] == "offset" else value) for n, value in found[0])
                 for offset in (most, 10 * most, 100 * most)
             ]
-        return found
+        return list(dict.fromkeys(found))
 
     # --- shares ---
 

@@ -28,6 +28,7 @@ _LENGTHS = 20  # of lists that a log tells
 _RANGE_SPANS = (1, 2, 4, 10, 30)  # times as long as a row's range
 _RANGE = re.compile(r"(?:pg_catalog\.)?(?:int4|int8|num|date|ts|tstz)range\((.*)\)")
 _LEAST_LATEST = 100
+_AT_END = 0.9  # share of a log's values in the last twentieth of a column's rows from which on that is too coarse
 MOST_LEVELS = 9
 STEP = 1.03  # from one bound to the next there are so many times as many rows beyond it
 _NOW = re.compile(
@@ -115,11 +116,13 @@ class ParameterValues:
     Attributes:
         compared: the comparison that tells most of each parameter.
         assigned: of the others, the column that each is written to.
+        has_told_bound: a log tells where in its column a bound was, so that nothing but that is tried.
     """
 
     def __init__(self, one: Analysed, seed: int, now: str, logged: Sequence[Parameter] = ()) -> None:  # fmt: skip
         self.one = one
         self.logged = {x.number: x for x in logged}
+        self.has_told_bound = False
         self.seed = seed
         self.has_shapes = False
         self.now = now
@@ -199,6 +202,14 @@ class ParameterValues:
                 return [columns]
             end = f"max({columns}) OVER ({partition.strip()})"
             return [f"coalesce(lead({columns}, {k}) OVER ({partition}ORDER BY {columns}), {end})" for k in self._spans(main)[0]]  # fmt: skip
+        positions = self.logged[number].positions if number in self.logged else ()
+        if (
+            positions
+            and self.compared[number].is_plain
+            and positions[-1 if is_low else 0] < _AT_END
+        ):
+            self.has_told_bound = True
+            return [columns]
         order, end = ("DESC", "min") if is_low else ("ASC", "max")
         frame = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
         return [

@@ -139,7 +139,7 @@ class _Maker(ParameterValues):
         rest = {n: value for n, value in free.items() if n not in values}
         return Sampled(
             query, {n: len(x) for n, x in values.items()}, max(map(len, values.values())), frozenset(absent),
-            is_unique or not keys, bool(joins), self._likely(main, max(map(len, values.values()))), rest, sizes, bound,
+            is_unique or not keys or self.has_told_bound, bool(joins), self._likely(main, max(map(len, values.values()))), rest, sizes, bound,
         )  # fmt: skip
 
     def _range_columns(self, main: str) -> list[str]:

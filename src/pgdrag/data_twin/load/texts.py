@@ -59,9 +59,16 @@ def is_locking(text: str) -> bool:
     return _LOCKING.search(text) is not None
 
 
-def limits(text: str) -> dict[int, Literal["limit", "offset"]]:
-    """Return which parameters limit rows."""
-    return {x.number: "offset" if x.is_offset else "limit" for x in limiting(text)}
+def limits(text: str) -> dict[int, Literal["limit", "offset", "inner"]]:
+    """Return which parameters limit rows, "inner" those of a part of a query: what it returns does not tell them."""
+    items = items_of(text)
+    groups = [(x.begin, x.end) for x in items if x.inner] if change_of(text).kind == "select" else []  # fmt: skip
+    return {
+        x.number: "offset" if x.is_offset
+        else "inner" if any(begin < x.begin < end for begin, end in groups)
+        else "limit"
+        for x in limiting(text)
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)
