@@ -6,7 +6,7 @@ One sample is one transaction: a kill loses at most the sample being written.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -431,6 +431,10 @@ def _samples(
     statements: dict[int, Statement] = {}
     waits: dict[int, Wait] = {}
     for at, level, began, ended, observed_s, wall in rows:
+        of_sample = db.execute(
+            "SELECT quantity, mean, low, high, known_s FROM value WHERE sample = ?", (at,)
+        ).fetchall()
+        _refuse_nameless({quantity for quantity, *_ in of_sample} - names.keys())
         values = {
             names[quantity]: Spread(
                 mean,
@@ -438,9 +442,7 @@ def _samples(
                 mean if high is None else high,
                 observed_s if known_s is None else known_s,
             )
-            for quantity, mean, low, high, known_s in db.execute(
-                "SELECT quantity, mean, low, high, known_s FROM value WHERE sample = ?", (at,)
-            )
+            for quantity, mean, low, high, known_s in of_sample
         }
         in_waits = db.execute(
             "SELECT wait_name, processes FROM wait WHERE sample = ?", (at,)
@@ -466,5 +468,14 @@ def _learn(
     kind: Callable[..., T],
 ) -> None:
     """Look up what is named by number and not known yet."""
-    for number in {row[0] for row in rows} - found.keys():
-        found[number] = kind(*db.execute(f"{query} WHERE id = ?", (number,)).fetchone())
+    wanted = {row[0] for row in rows} - found.keys()
+    for number in wanted:
+        for row in db.execute(f"{query} WHERE id = ?", (number,)):
+            found[number] = kind(*row)
+    _refuse_nameless(wanted - found.keys())
+
+
+def _refuse_nameless(numbers: Collection[int]) -> None:
+    """Refuse numbers without a row: in a damaged table SQLite finds one by its number that a scan does not, or the reverse."""
+    for number in numbers:
+        raise sqlite3.DatabaseError(f"nothing is numbered {number}")
