@@ -24,6 +24,7 @@ _KINDS = {
     "client_wait": ("Client", "sessions' time waiting for their clients per transaction"),
     "other_wait": (None, "sessions' time in other waits per transaction"),
 }
+_OWN_KINDS = frozenset(kind for kind, _ in _KINDS.values())
 IO_WORKER = "io worker"
 _NAMED_WAITS = 3
 
@@ -137,15 +138,16 @@ def _series(seen: Sequence[Waits], began_unix_s: float) -> Iterator[Series]:
     for name, (kind, _) in _KINDS.items():
         yield drawn(f"{name}_sessions", PLACES[f"{name}_s_per_transaction"], kind, _kind)
     for wait_type, name in WAIT_SERIES.items():
-        others = drawn(name, f"waits of type {wait_type}", wait_type, _type)
-        if _kind(wait_type) is None and any(others.values):
-            yield others
+        if _kind(wait_type) is None:
+            others = drawn(name, f"waits of type {wait_type}", wait_type, _type)
+            if any(others.values):
+                yield others
 
 
 def _kind(wait: str) -> str | None:
     """Return the type of a wait that has a metric of its own; None for all others."""
     kind = _type(wait)
-    return kind if kind in {one for one, _ in _KINDS.values()} else None
+    return kind if kind in _OWN_KINDS else None
 
 
 def _type(wait: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import selectors
+import select
 import signal
 import subprocess
 import threading
@@ -215,20 +215,20 @@ class Conversation:
             TimeoutError: it is too late for one.
             DriverError: it has no end.
         """
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._pipe, selectors.EVENT_READ)
-            while b"\n" not in self._held:
-                left_s = deadline - time.monotonic()
-                # A driver that talks without end is late as well.
-                if left_s < 0 or not selector.select(left_s):
-                    raise TimeoutError
-                chunk = os.read(self._pipe.fileno(), 1 << 16)
-                self.heard_s = time.monotonic()
-                if not chunk:
-                    return None
-                self._held += chunk
-                if len(self._held) > LARGEST_LINE_BYTES and b"\n" not in chunk:
-                    raise breach(f"it wrote a line of more than {LARGEST_LINE_BYTES >> 20} MB")
+        waiting = select.poll()
+        waiting.register(self._pipe, select.POLLIN)
+        while b"\n" not in self._held:
+            left_s = deadline - time.monotonic()
+            # A driver that talks without end is late as well.
+            if left_s < 0 or not waiting.poll(left_s * 1000):
+                raise TimeoutError
+            chunk = os.read(self._pipe.fileno(), 1 << 16)
+            self.heard_s = time.monotonic()
+            if not chunk:
+                return None
+            self._held += chunk
+            if len(self._held) > LARGEST_LINE_BYTES and b"\n" not in chunk:
+                raise breach(f"it wrote a line of more than {LARGEST_LINE_BYTES >> 20} MB")
         line, _, self._held = self._held.partition(b"\n")
         return line
 
@@ -261,14 +261,14 @@ class _LastWords:
         return self._end[-_LAST_BYTES:].decode(errors="replace").strip()
 
     def _read(self) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._pipe, selectors.EVENT_READ)
-            selector.register(self._left, selectors.EVENT_READ)
-            while self._left not in {key.fd for key, _ in selector.select()}:
-                chunk = os.read(self._pipe.fileno(), 1 << 16)
-                if not chunk:
-                    return
-                self._end = (self._end + chunk)[-_LAST_BYTES:]
+        waiting = select.poll()
+        waiting.register(self._pipe, select.POLLIN)
+        waiting.register(self._left, select.POLLIN)
+        while self._left not in dict(waiting.poll()):
+            chunk = os.read(self._pipe.fileno(), 1 << 16)
+            if not chunk:
+                return
+            self._end = (self._end + chunk)[-_LAST_BYTES:]
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ from pgdrag.stats.distributions import (
     student_beyond,
     t_multiplier,
 )
-from pgdrag.stats.interval import LOG_MAX, Interval, bounded_exp
+from pgdrag.stats.interval import LOG_MAX, Interval
 
 ORDER_PAIRS = 4  # from which on the order effect can be separated from the treatment's
 EXACT_PAIRS = 10  # from which on signs are flipped; fewer give too coarse a distribution
@@ -153,11 +153,7 @@ class LogInterval:
     @property
     def ratio(self) -> Interval:
         """The same as a ratio; without bounds from 0 to infinity."""
-        low, high = (
-            bounded_exp(log) if math.isfinite(log) else bound
-            for log, bound in ((self.low, 0.0), (self.high, math.inf))
-        )
-        return Interval(low, bounded_exp(self.center), high, self.confidence, self.method)
+        return Interval.of_logs(self.low, self.center, self.high, self.confidence, self.method)
 
 
 def interval(pairs: PairedLogs, *, confidence: float) -> LogInterval:
