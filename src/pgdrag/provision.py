@@ -147,7 +147,8 @@ class Provision:
         """
         binaries, _ = self.server_of(trial.treatment)
         workload = workload_of(trial.workload, trial.treatment)
-        is_cold = self._starts_cold(trial.treatment)
+        # All arms of a study with a factor of the host start with none of their data in the page cache.
+        is_cold = self._is_cold or _treats_host(trial.treatment.levels)
         with self.storage(trial.treatment) as storage:
             log.warnings.extend(storage.notes)
             snapshot = self.snapshot(workload, log.listen, binaries, storage.scratch)
@@ -171,13 +172,6 @@ class Provision:
                 if self._kept is None:
                     with log.phase("remove"):
                         _remove(cluster, log)
-
-    def _starts_cold(self, treatment: Treatment) -> bool:
-        """Tell whether a treatment's server starts with none of its data in the page cache.
-
-        That is so in all arms of a study with a factor of the host: each is restored and flushed.
-        """
-        return self._is_cold or _treats_host(treatment.levels)
 
     def close(self) -> None:
         """Remove the cluster that the last trial left, if any, and the scratch devices, one by one."""

@@ -249,16 +249,11 @@ def _statements(statements: Sequence[Statement]) -> Table:
             Cell(f"{one.succeeded:,}"),
             NOTHING if one.mean_us is None else Cell(format_duration(one.mean_us / 1e6)),
             *(Cell(f"{getattr(one, key):,}") for key in shown),
-            Cell(_shortened(one.text)),
+            Cell(cut(" ".join(one.text.split()), _LONGEST_STATEMENT)),
         )
         for one in statements
     )
     return Table("Latency of each statement", header("Transaction", *titles, "Statement"), rows)
-
-
-def _shortened(text: str) -> str:
-    words = " ".join(text.split())
-    return cut(words, _LONGEST_STATEMENT)
 
 
 def _arrivals(arrivals: Arrivals) -> KeyValues:

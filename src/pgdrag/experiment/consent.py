@@ -93,14 +93,10 @@ def _restarts(study: Study) -> Iterator[Program]:
 
 
 class RememberedConsent:
-    """The consent that this user gave on this machine: for anything with this content, or for one run.
+    """The consent that this user gave on this machine: for anything with this content, or for one run."""
 
-    Args:
-        path: of the file; by default in the user's configuration directory.
-    """
-
-    def __init__(self, path: Path | None = None) -> None:
-        self.path = path or platformdirs.user_config_path("pgdrag") / "allowed"
+    def __init__(self) -> None:
+        self.path = platformdirs.user_config_path("pgdrag") / "allowed"
 
     def includes(self, needed: NeededConsent, run_id: str = "") -> bool:
         """Tell whether this user agreed to exactly that, in general or for a run."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from html import unescape
@@ -292,3 +292,12 @@ class Details:
 Block = (
     Heading | Paragraph | Table | Figure | TimeSeries | KeyValues | Note | Items | Lines | Details
 )
+
+
+def of_kind(kind: type[T], blocks: Iterable[Block]) -> Iterator[T]:
+    """Yield all blocks of a kind in their order, those within details, too."""
+    for block in blocks:
+        if isinstance(block, kind):
+            yield block
+        elif isinstance(block, Details):
+            yield from of_kind(kind, block.blocks)

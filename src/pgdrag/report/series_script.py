@@ -15,7 +15,7 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
-from pgdrag.report.document import Block, Details, Recording, TimeSeries, Trace
+from pgdrag.report.document import Block, Recording, TimeSeries, Trace, of_kind
 
 # As many as the page tells; a line has some hundred pixels from bottom to top.
 _DIGITS = {"1/s": 4}
@@ -41,11 +41,7 @@ class SeriesAssets:
 
 def series_of(blocks: Iterable[Block]) -> Iterator[TimeSeries]:
     """Yield all time series in their order, those within details, too."""
-    for block in blocks:
-        if isinstance(block, TimeSeries):
-            yield block
-        elif isinstance(block, Details):
-            yield from series_of(block.blocks)
+    return of_kind(TimeSeries, blocks)
 
 
 def series_assets(figures: Sequence[TimeSeries]) -> SeriesAssets:

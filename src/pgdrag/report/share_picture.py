@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pgdrag.errors import UsageError
 from pgdrag.findings.values import Findings
-from pgdrag.report.document import Block, Details
+from pgdrag.report.document import of_kind
 from pgdrag.report.rows_chart import Row, RowsFigure, extent, is_bound, shown_ratio
 from pgdrag.report.sections import sections_for
 from pgdrag.report.svg import LogScale, tick_words
@@ -73,18 +73,10 @@ def render_png(findings: Findings) -> bytes:
 
 def _rows(findings: Findings) -> Sequence[Row]:
     """Return the rows of the first picture that has any: of many those that differ most, in their order."""
-    figures = _figures(x for section in sections_for(findings) for x in section.blocks(findings))
-    rows = next((one.rows for one in figures), ())
+    blocks = (x for section in sections_for(findings) for x in section.blocks(findings))
+    rows = next((one.rows for one in of_kind(RowsFigure, blocks)), ())
     ranked = sorted(range(len(rows)), key=lambda at: -_size(rows[at]))[:_MOST_ROWS]
     return [row for at, row in enumerate(rows) if at in ranked]
-
-
-def _figures(blocks: Iterable[Block]) -> Iterator[RowsFigure]:
-    for block in blocks:
-        if isinstance(block, RowsFigure):
-            yield block
-        elif isinstance(block, Details):
-            yield from _figures(block.blocks)
 
 
 def _size(row: Row) -> float:

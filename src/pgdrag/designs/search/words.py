@@ -29,7 +29,7 @@ def answer(found: SearchFinding) -> str:
     """Return the question answered."""
     if not found.lines:
         return " ".join((_nothing(found), *_front_words(found)))
-    settings = _lines_words(found.lines)
+    settings = _changes_words({one.name: one.value for one in found.lines})
     if found.proved is None:
         if found.claimed is None:
             return f"No answer yet: {found.stage}."
@@ -92,10 +92,6 @@ def _nothing(found: SearchFinding) -> str:
     if found.failed and not found.course:
         return f"None found: none of {counted(found.trials, 'trial')} ran."
     return f"No configuration {found.better} than the baseline was found in {counted(found.trials, 'short trial')}."
-
-
-def _lines_words(lines: tuple[LineFinding, ...]) -> str:
-    return _named([f"{one.name} = {one.value}" for one in lines])
 
 
 def _named(changes: Sequence[str]) -> str:

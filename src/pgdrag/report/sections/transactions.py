@@ -250,7 +250,9 @@ class DriverSection(Section):
                 ">Send lag p99": lambda x: time_cell(x[1].cost.send_lag_us_p99),
                 ">Behind schedule p99": lambda x: time_cell(x[1].cost.lateness_us_p99),
                 ">Longest stall": lambda x: time_cell(x[1].cost.stall_us_max),
-                ">Memory": lambda x: _memory_cell(x[1].cost.max_rss_bytes),
+                ">Memory": lambda x: (
+                    NOTHING if (size := x[1].cost.max_rss_bytes) is None else format_bytes(size)
+                ),
                 "Suspect": lambda x: _SUSPECT if x[1].is_suspect else Cell("no", tone=Tone.GOOD),
             },
         )
@@ -306,7 +308,3 @@ def _generators(findings: Findings, only: str | None = None) -> Sequence[Block]:
 def _share(one: Generator, found: DriverFinding) -> float:
     """Return which share of all commits was one generator's."""
     return one.committed / max(sum(x.committed for x in found.generators), 1)
-
-
-def _memory_cell(size_bytes: int | None) -> Cell | str:
-    return NOTHING if size_bytes is None else format_bytes(size_bytes)
