@@ -597,16 +597,47 @@ def test_a_bound_is_where_the_log_saw_it(shop: Cluster) -> None:
     """Nothing else tells: an aggregate has one row, and an index has all entries on few pages."""
     positions = (0.7, 0.3, *[0.0] * 18)
     told = Parameter(1, "number", 100, 0.0, 3, (0.4, 1.0, 1.0), 0.0, positions=positions)
-    asked = of(1, "SELECT count(*) FROM charge WHERE level < $1", rows=1, blocks=50)
+    asked = of(1, "SELECT count(*) FROM capacity WHERE level < $1", rows=1, blocks=50)
     with as_load(shop) as connection:
-        connection.execute(b"CREATE TABLE charge AS SELECT i AS level FROM generate_series(1, 4000) AS i")  # fmt: skip
-        connection.execute(b"CREATE INDEX ON charge (level)")
-        connection.execute(b"ANALYZE charge")
+        connection.execute(b"CREATE TABLE capacity AS SELECT i AS level FROM generate_series(1, 4000) AS i")  # fmt: skip
+        connection.execute(b"CREATE INDEX ON capacity (level)")
+        connection.execute(b"ANALYZE capacity")
         quickly_prepared(connection, replace(twin_of(asked), transactions=logged(told)))
         found = connection.execute(b"SELECT avg((p1::int <= 200)::int)::float8, max(p1::int) FROM pgdrag_twin.pool_s1").fetchone()  # fmt: skip
     assert found is not None
     assert found[0] == pytest.approx(0.7, abs=0.1)
     assert found[1] <= 400
+
+
+def test_what_a_log_says_is_always_the_same_or_never_null_is_so(shop: Cluster) -> None:
+    """Open jobs are done: by somebody, whom none of their rows has yet, and for no price."""
+
+    def told(number: int, nulls: float, distinct: int, *common: tuple[str, float]) -> Parameter:
+        return Parameter(number, "number", 100, nulls, distinct, (1.0, 1.0, 1.0), 0.0, common=common)  # fmt: skip
+
+    log = logged(told(1, 0.0, 60), told(2, 1.0, 0), told(3, 0.0, 90), told(4, 0.0, 1, ("7", 1.0)))
+    done = of(1, "UPDATE job SET done_by = $1, price = $2 WHERE id = $3 AND kind = $4", rows=1)
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE job AS SELECT i AS id, i % 9 AS kind, CASE WHEN i % 100 = 0 THEN i END AS done_by, i * 2.5 AS price FROM generate_series(1, 9000) AS i")  # fmt: skip
+        connection.execute(b"CREATE UNIQUE INDEX ON job (id)")
+        connection.execute(b"ANALYZE job")
+        quickly_prepared(connection, replace(twin_of(done), transactions=log))
+        found = connection.execute(b"SELECT count(p1) = count(*), count(p2), array_agg(DISTINCT p4), count(DISTINCT p1) > 50 FROM pgdrag_twin.pool_s1").fetchone()  # fmt: skip
+        [(rows,)] = connection.execute(b"SELECT (found ->> 'rows')::float8 FROM pgdrag_twin.statement").fetchall()  # fmt: skip
+    assert found == (True, 0, ["7"], True)
+    assert rows == pytest.approx(1)
+
+
+def test_to_an_array_as_many_entries_are_added_as_a_log_tells(shop: Cluster) -> None:
+    told = Parameter(1, "array", 100, 0.0, 90, (0.1, 0.1, 1.0), 0.0, lengths=Spread(3.0, (1.0, 1.0, 2.0, 3.0, 4.0, 5.0, 5.0, 5.0)))  # fmt: skip
+    longer = of(1, "UPDATE trip SET stops = stops || $1::int[] WHERE id = $2", rows=1)
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE trip AS SELECT i AS id, ARRAY[i, i, i, i, i, i] AS stops FROM generate_series(1, 3000) AS i")  # fmt: skip
+        connection.execute(b"CREATE UNIQUE INDEX ON trip (id)")
+        connection.execute(b"ANALYZE trip")
+        quickly_prepared(connection, replace(twin_of(longer), transactions=logged(told)))
+        [(entries,)] = connection.execute(b"SELECT avg(cardinality(p1::int[]))::float8 FROM pgdrag_twin.pool_s1").fetchall()  # fmt: skip
+    assert entries == pytest.approx(3, rel=0.1)
 
 
 def test_a_part_of_a_query_has_a_limit_of_its_own(shop: Cluster) -> None:

@@ -441,7 +441,7 @@ def test_what_a_session_always_does_after_a_transaction_about_the_same_row_is_pa
     text = script_of(two, {n: Sendable(x.text, x.types, f"s{n}") for n, x in statements.items()}).text  # fmt: skip
     # Each page begins behind the last row of the one before.
     assert re.findall(r"WHERE k = (\S+)(?: AND id > (\S+))?.* \\aset (\w+)", text) == [
-        (":s1_p1", "", "s1_r_"), (":s1_p1", ":s1_r_id", "s2_r_"), (":s1_p1", ":s2_r_id", "s2r2_r_"),
+        (":s1_p1", "", "s1_r2_"), (":s1_p1", ":s1_r2_id", "s2_r3_"), (":s1_p1", ":s2_r3_id", "s2r2_r3_"),
     ]  # fmt: skip
 
 
@@ -644,8 +644,8 @@ def test_a_row_refers_to_the_one_that_was_inserted_before_it() -> None:
     keys = [[Fresh(2, "number", 100), Fresh(1, "number", 100)]]
     script = script_of(kind, {1: Sendable(parent, ("date",), "s1"), 2: Sendable(child, ("int",) * 3, "s2", keys)})  # fmt: skip
     first, second = (x for x in script.text.splitlines() if "INSERT" in x)
-    assert first.endswith("RETURNING id \\aset s1_r_")
-    assert second == "INSERT INTO line SELECT :s1_r_id, :s2_p2 FROM p WHERE a = :s2_p3;"
+    assert first.endswith("RETURNING id \\aset s1_r1_")
+    assert second == "INSERT INTO line SELECT :s1_r1_id, :s2_p2 FROM p WHERE a = :s2_p3;"
 
 
 QUEUE = Schema(
@@ -797,8 +797,8 @@ def test_a_script_keeps_results_draws_rows_that_agree_and_runs_one_branch() -> N
         3: Sendable("UPDATE c SET n = $3 WHERE b = $1 AND x = $2", ("integer",) * 3, "s3", belonging=lambda linked: set(linked) & {1, 2}),
     }  # fmt: skip
     script = script_of(kind, statements)
-    assert "SELECT x FROM a WHERE b = :s1_p1 \\aset s1_r_\n" in script.text
-    assert "DELETE FROM a WHERE x = :s1_r_x;" in script.text
+    assert "SELECT x FROM a WHERE b = :s1_p1 \\aset s1_r1_\n" in script.text
+    assert "DELETE FROM a WHERE x = :s1_r1_x;" in script.text
     # What the server returns is not known when the row is drawn.
     assert script.draws == [Draw("s1", "s1_"), Draw("s2", "s2_"), Draw("s3", "s3_", {"p1": "s1_p1"})]  # fmt: skip
     assert script.text.startswith("\\set branch random(1, 1000000)\nBEGIN;\n")

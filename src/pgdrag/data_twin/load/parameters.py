@@ -16,7 +16,7 @@ from pgdrag.data_twin.load.conditions import Comparison, columns_of, parameters_
 from pgdrag.data_twin.load.statements import Analysed, Table, literal
 from pgdrag.data_twin.load.texts import SUM, Assignment
 from pgdrag.twins.ddl import quoted
-from pgdrag.twins.transactions import QUANTILES, Parameter, Spread
+from pgdrag.twins.transactions import ALWAYS, MANY_VALUES, QUANTILES, Parameter, Spread
 
 BASE_ROWS = 250_000  # of a larger table a sample is looked at
 RANGES = frozenset({"<", "<=", ">", ">="})
@@ -28,6 +28,7 @@ _LENGTHS = 20  # of lists that a log tells
 _RANGE_SPANS = (1, 2, 4, 10, 30)  # times as long as a row's range
 _RANGE = re.compile(r"(?:pg_catalog\.)?(?:int4|int8|num|date|ts|tstz)range\((.*)\)")
 _LEAST_LATEST = 100
+_FILLING = 1000  # values that are written in place of NULL
 _AT_END = 0.9  # share of a log's values in the last twentieth of a column's rows from which on that is too coarse
 MOST_LEVELS = 9
 STEP = 1.03  # from one bound to the next there are so many times as many rows beyond it
@@ -405,7 +406,7 @@ class ParameterValues:
         table = self.one.table
         if x.is_more:
             return ["'0'"]
-        own = f"{main if self._is_changed(main) else TARGET}.{quoted(column)}"
+        own = self._filled(x, f"{main if self._is_changed(main) else TARGET}.{quoted(column)}", column, main)  # fmt: skip
         if x.is_list:
             return self._arrays(own, f"ORDER BY {main}.{ROW}")
         if table is not None and table.types[column].endswith("range"):
@@ -415,8 +416,7 @@ class ParameterValues:
             return [f"(SELECT greatest(max({quoted(column)}), 0) + 1 FROM {quoted(table.schema, table.name)})"]  # fmt: skip
         is_leading = x.is_leading and x.is_inserted and self._is_alike(number, column)
         if not (x.is_plain or x.is_first or is_leading):
-            value = free_value(self.one, number, self.now)
-            return [f"'{value}'" if value is not None else "NULL"]
+            return [self._added(number, column, own, main)]
         if x.is_inserted and table is not None and column in table.advancing:
             return [self._latest(table, column, own, main)]
         others = apart(self.one).get(column) if x.is_inserted else None
@@ -430,6 +430,35 @@ class ParameterValues:
         if not x.is_inserted and table is not None and self._is_asked_for(table, column):
             other = f"{self._another(table, column, own)}, {other}"
         return [f"coalesce({other}, {own})"]
+
+    def _added(self, number: int, column: str, own: str, main: str) -> str:
+        """Return what goes into something computed: of an array that is added to one of the column as many entries as a log tells."""
+        table, type_ = self.one.table, self.one.types[number - 1]
+        lengths = self.logged[number].lengths if number in self.logged else None
+        if table is not None and lengths is not None and type_.endswith("[]") and type_ == table.types[column]:  # fmt: skip
+            most = max(round(2 * lengths.mean) - 1, 1)
+            return f"({own})[1:1 + {main}.{ROW} % {most}]"
+        value = free_value(self.one, number, self.now)
+        return f"'{value}'" if value is not None else "NULL"
+
+    def constant(self, number: int) -> str | None:
+        """Return the value that a parameter always had, as a log tells; None where it had several."""
+        known = self.logged.get(number)
+        if known is None or known.seen < MANY_VALUES:
+            return None
+        if known.null_share >= ALWAYS:
+            return "NULL"
+        is_one = known.distinct == 1 and known.null_share <= 1 - ALWAYS
+        return literal(known.common[0][0]) if is_one and known.common else None
+
+    def _filled(self, x: Assignment, own: str, column: str, main: str) -> str:
+        """Return a row's own value, or another row's where it has none, if a log tells that none was written."""
+        known, table, name = self.logged.get(x.parameter), self.one.table, quoted(column)
+        is_never_null = known is not None and known.seen >= MANY_VALUES and not known.null_share
+        if table is None or not is_never_null or not x.is_plain or x.is_list or table.types[column].endswith("[]"):  # fmt: skip
+            return own
+        some = f"(ARRAY(SELECT {name} FROM {quoted(table.schema, table.name)} WHERE {name} IS NOT NULL LIMIT {_FILLING}))"
+        return f"coalesce({own}, {some}[1 + {main}.{ROW} % {_FILLING}], {some}[1])"
 
     def _new_range(self, number: int, x: Assignment, column: str, own: str, main: str) -> str:
         """Return a range, or its nth bound, as long as a row's own; where no two may overlap, behind all of its room."""

@@ -174,7 +174,9 @@ def _make_asked(
         The share of the original's calls that had one of the former, and whether the latter are told.
     """
     usable = [
-        x for x in logged if x.number in _told(one, drawn) and (x.common or _tells_positions(x))
+        x
+        for x in logged
+        if x.number in _told(one, drawn) and x.distinct > 1 and (x.common or _tells_positions(x))
     ]
     if not usable:
         return 0.0, False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdrag.data_twin.load.conditions import columns_of
@@ -107,13 +107,15 @@ class _Maker(ParameterValues):
                 values[number] = self._assigned(number, main)
             elif self._is_magnitude(number):
                 values[number] = [f"'{x}'" for x in _MAGNITUDES]
+            if number in values and (constant := self.constant(number)) is not None:
+                values[number] = [constant]
         sizes = tuple(n for n in self.assigned if self._is_size(n))
         if not values:
             return Sampled("", {}, free=free, sizes=sizes, bound=bound)
         # Of ranges the values that they begin at: one that many rows have must not be drawn as often as it is there.
         keys = self._keys(main) or self._range_columns(main)
         # The last part of a key is enough; the others still belong to what the transaction is about.
-        absent = dict([(n, a) for n in self._equalities(main) if (a := self._absent(n)) is not None][-1:])  # fmt: skip
+        absent = dict([(n, a) for n in self._equalities(main) if self.constant(n) is None and (a := self._absent(n)) is not None][-1:])  # fmt: skip
         columns = [
             f"(({expression})::{cast_type(one.types[n - 1])})::text AS p{n}_{level}"
             for n, levels in values.items()
@@ -128,7 +130,8 @@ class _Maker(ParameterValues):
             counts = f"count(*) OVER ({partition}) AS often, row_number() OVER ({partition} ORDER BY {main}.{ROW}) = 1 AS is_first"
         joins = self._partners(main)
         needed = sorted({x for n in self.compared for x in self._not_null(n, main)})
-        where = f" WHERE {' AND '.join(f'({x}) IS NOT NULL' for x in needed)}" if needed else ""
+        conditions = [*(f"({x}) IS NOT NULL" for x in needed), *self._constants(main)]
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         source = f"{self._base(main, root)}{self._joined(main)}{where}" if root else f"(SELECT 1 AS {ROW}) AS {main}"  # fmt: skip
         query = f"""
             SELECT c.*, CASE WHEN is_first THEN least(1 + floor(log(2.0, (max(often) OVER ())::numeric / often)), {BANDS})::int END AS band
@@ -141,6 +144,13 @@ class _Maker(ParameterValues):
             query, {n: len(x) for n, x in values.items()}, max(map(len, values.values())), frozenset(absent),
             is_unique or not keys or self.has_told_bound, bool(joins), self._likely(main, max(map(len, values.values()))), rest, sizes, bound,
         )  # fmt: skip
+
+    def _constants(self, main: str) -> Iterator[str]:
+        """Yield what rows fulfil that have the values which parameters always had."""
+        for n in () if self.is_plain else self._equalities(main):
+            constant = self.constant(n)
+            if constant not in (None, "NULL") and self.compared[n].is_plain:
+                yield f"({self._resolved(self.compared[n].columns)}) = {constant}"
 
     def _range_columns(self, main: str) -> list[str]:
         return list(dict.fromkeys(self._resolved(x.columns) for x in self.compared.values() if x.operator in RANGES and quoted(x.alias) == main))  # fmt: skip

@@ -270,12 +270,14 @@ class _Writer:
             x.returned for x in self._kind.links
             if x.returned and (x.from_step == at or (x.step == at and self._goes_on(at, x)))
         }  # fmt: skip
+        # Other scripts have other steps of this number: what is kept from before is of the same statement at least.
+        kept = f"{prefix}r{self._kind.steps[at].statement}_"
         for column in returned:
-            name = self._variables[at, column] = f"{prefix}r_{column}"
+            name = self._variables[at, column] = f"{kept}{column}"
             if one.is_insert:
                 self._fresh[name] = at
         # Where no row is returned, the variable stays as it was.
-        return f" \\aset {prefix}r_" if returned else ";"
+        return f" \\aset {kept}" if returned else ";"
 
     def _goes_on(self, at: int, link: Link) -> bool:
         """Whether a step asks for what follows the rows of an earlier one, again and again: the next page."""
