@@ -390,6 +390,7 @@ MISTAKES = {
         pgdrag bench --html old.conf/r.html shop
         pgdrag tpcc run --html confs shop
         pgdrag compare old.conf new.conf -f notes.txt
+        pgdrag compare old.conf new.conf -f bad.sql
         pgdrag compare old.conf new.conf --allow-change nosuch
         pgdrag compare old.conf new.conf --allow-change workmem
         pgdrag run mine.toml --allow-change nosuch

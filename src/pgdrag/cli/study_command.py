@@ -35,6 +35,7 @@ from pgdrag.experiment.differences import Difference
 from pgdrag.experiment.questions import Conditions, conditions_from, conditions_of, wrong_parameter
 from pgdrag.factors import Phase, Problem, is_of
 from pgdrag.factors.programs import programs_of
+from pgdrag.factors.treated_workload import workload_of
 from pgdrag.host.machine import this_host
 from pgdrag.model import Host, Study, Treatment
 from pgdrag.model.load import LoadProfile
@@ -280,6 +281,7 @@ def conditions(options: StudyOptions, arms: Sequence[Arm], *, is_loaded: bool = 
     Raises:
         UsageError: options do not go together.
         ExperimentError: the experiment cannot be read.
+        DriverError: a script has a mistake.
     """
     named = options.experiment
     experiment = one_workload(arms) if named is None else load_experiment(named)
@@ -288,6 +290,10 @@ def conditions(options: StudyOptions, arms: Sequence[Arm], *, is_loaded: bool = 
             raise UsageError("--scale requires --experiment")
         load = _changed(DEFAULT_LOAD, options)
         under = conditions_from(*_workload(options), load, is_loaded=is_loaded)
+        if options.file:  # whose mistakes would show in the first trial, with its dataset loaded
+            from pgdrag.bench import check_scripts
+
+            check_scripts(workload_of(under.workload, Treatment("as it is")).job())
     else:
         for option in ("workload", *_parameters()):
             if getattr(options, option, None) is not None:
