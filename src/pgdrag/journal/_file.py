@@ -191,6 +191,8 @@ def explained(path: Path) -> Iterator[None]:
                 hint="Wait until that pgdrag has ended.",
             ) from error
         raise unusable(path, text) from error
+    except MemoryError as error:  # of SQLite: a damaged length is larger than any that it takes
+        raise unusable(path, "it is damaged, or larger than memory") from error
     except UnicodeDecodeError as error:  # of a name in it, as SQLite gives it to Python
         raise unusable(path, str(error)) from error
 

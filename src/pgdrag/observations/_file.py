@@ -384,6 +384,8 @@ def explained(path: Path) -> Iterator[None]:
         ) from error
     except (sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError):
         raise  # a bug in pgdrag, not of the file
+    except MemoryError as error:  # of SQLite: a damaged length is larger than any that it takes
+        raise ObservationsError("the file is damaged, or larger than memory", path=path) from error
     except UnicodeDecodeError as error:
         raise ObservationsError(f"the file is damaged: {error}", path=path) from error
     except sqlite3.DatabaseError as error:
