@@ -676,6 +676,32 @@ def test_ranges_are_asked_for_and_new_ones_do_not_overlap(shop: Cluster) -> None
             assert done.rowcount > 100
 
 
+def test_a_partial_index_is_used_where_the_text_has_its_constant(shop: Cluster) -> None:
+    """The calls' plans are kept: a parameter would not tell that rows are in the index."""
+    state = Parameter(2, "text", 100, 0.0, 1, (1.0, 1.0, 1.0), 0.0, common=(("open", 1.0),), is_constant=True)  # fmt: skip
+    asked = of(1, "SELECT * FROM chore WHERE nr = $1 AND state = $2", rows=1, blocks=3)
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE chore AS SELECT i AS nr, CASE WHEN i % 10 = 0 THEN 'open' ELSE 'done' END AS state FROM generate_series(1, 20000) AS i")  # fmt: skip
+        connection.execute(b"CREATE INDEX ON chore (nr) WHERE state = 'open'")
+        connection.execute(b"ANALYZE chore")
+        log = replace(logged(state), prepared_share=1.0)
+        assert quickly_prepared(connection, replace(twin_of(asked), transactions=log)) == ()
+        blocks = connection.execute(b"SELECT (found ->> 'blocks')::float8 FROM pgdrag_twin.statement").fetchall()  # fmt: skip
+    assert [x for (x,) in blocks] == [pytest.approx(3, abs=1)]
+
+
+def test_numbers_have_the_type_that_explains_the_blocks(shop: Cluster) -> None:
+    """A program sent a number as numeric, for which there is no index."""
+    asked = of(1, "SELECT * FROM counter WHERE nr = $1", rows=1, blocks=100)
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE counter AS SELECT i AS nr FROM generate_series(1, 20000) AS i")  # fmt: skip
+        connection.execute(b"CREATE UNIQUE INDEX ON counter (nr)")
+        connection.execute(b"ANALYZE counter")
+        quickly_prepared(connection, twin_of(asked))
+        script = connection.execute(b"SELECT job::text FROM pgdrag_twin.job").fetchall()
+    assert "::numeric" in str(script)
+
+
 def test_circles_and_boxes_have_as_many_rows_in_them_as_they_had(shop: Cluster) -> None:
     asked = of(1, "SELECT * FROM spot WHERE place <@ circle(point($1, $2), $3)", rows=20, blocks=18)
     boxed = of(

@@ -31,7 +31,15 @@ from pgdrag.data_twin.load.scripts import (
     with_variables,
 )
 from pgdrag.data_twin.load.statements import Analysed, Result, Root, Table
-from pgdrag.data_twin.load.texts import change_of, limits, refusal, sendable, unnested
+from pgdrag.data_twin.load.texts import (
+    change_of,
+    limits,
+    refusal,
+    sendable,
+    unnested,
+    with_constants,
+    with_types,
+)
 from pgdrag.data_twin.load.work import Work, balanced, best_shares, work_of
 from pgdrag.twins.fidelity import statement_key
 from pgdrag.twins.mending import typed_texts
@@ -188,6 +196,22 @@ def test_operands_without_a_type_may_have_been_numbers() -> None:
     assert first == "SELECT 1 FROM t WHERE a BETWEEN $1::date - $2::int - $3::integer AND ($4::integer + $5::integer) % $6::integer"  # fmt: skip
     assert statement_key(first) == statement_key(text)
     assert [*typed_texts("SELECT $1 FROM t WHERE a = $2")] == []
+
+
+def test_what_a_log_tells_to_be_a_constant_is_one_in_the_text() -> None:
+    text = "SELECT a FROM t WHERE b = $1 AND state IN ($2 /*, ... */) AND kind <> $3 LIMIT $4"
+    told = (("other", "{e3,e2}"), ("text", "it's"), ("number", "5"))
+    constants = [
+        Parameter(n, kind, 9, 0.0, 1, (1.0, 1.0, 1.0), 0.0, common=((value, 1.0),), is_constant=True)
+        for n, (kind, value) in enumerate(told, start=2)
+    ]  # fmt: skip
+    assert with_constants(text, constants) == "SELECT a FROM t WHERE b = $1 AND state IN ('e3', 'e2') AND kind <> 'it''s' LIMIT 5"  # fmt: skip
+    assert with_constants(text, [replace(x, is_constant=False) for x in constants]) == text
+
+
+def test_a_statement_says_the_types_of_numbers_where_it_says_none() -> None:
+    found = with_types("SELECT $1, $2::bigint FROM t WHERE a = $3", dict.fromkeys((1, 2, 3), "numeric"))  # fmt: skip
+    assert found == "SELECT $1::numeric, $2::bigint FROM t WHERE a = $3::numeric"
 
 
 def test_a_list_that_was_cut_short_is_sent_as_an_array() -> None:

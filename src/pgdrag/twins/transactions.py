@@ -156,6 +156,8 @@ class Parameter:
             frequent first.
         positions: shares of the values in POSITIONS equal parts of the column's rows, in the column's order; empty
             where the column is not known, or has no order.
+        is_constant: the statement's text always had the same constant in its place: `common` has its token, or the constant itself,
+            where that is a whole number up to 99.
         ages: of times that programs take from their clock: how many seconds before the statement, to about 10 %, with
             shares; below zero: after it. Of times without a zone as if they were in UTC.
     """
@@ -173,6 +175,7 @@ class Parameter:
     common: tuple[tuple[str, Share], ...] = ()
     positions: tuple[Share, ...] = ()
     ages: tuple[tuple[float, Share], ...] = ()
+    is_constant: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pgdrag.capture.names import Key
 from pgdrag.capture.statistics import FoundStatistics
 from pgdrag.literals import sql_tokens
 from pgdrag.twins import constants as sql
+from pgdrag.twins.array_text import array_text
 from pgdrag.twins.transactions import POSITIONS
 
 _MOST_TOKENS = 50
@@ -82,10 +83,18 @@ class ColumnValues:
             return ()
         found: dict[str, float] = {}
         for value, share in account.most_common(_TRIED):
-            token = self._boolean(value) if kind == "boolean" else self._classes.token(self._key, value)  # fmt: skip
+            token = self._boolean(value) if kind == "boolean" else self._token(value)
             if token is not None and share * account.given >= 2 and len(found) < _MOST_TOKENS:
                 found[token] = found.get(token, 0.0) + share
         return tuple((token, float(f"{share:.6g}")) for token, share in found.items())
+
+    def _token(self, value: str) -> str | None:
+        """Return a value's token; of a list that the server cut short, an array of its values' tokens."""
+        token = self._classes.token(self._key, value)
+        if token is not None or value[:1] != "{":
+            return token
+        tokens = [self._classes.token(self._key, x) for x in elements_of(value)]
+        return array_text(tokens) if tokens and None not in tokens else None
 
     def _boolean(self, value: str) -> str | None:
         word = value.lower()

@@ -23,6 +23,7 @@ from pgdrag.capture.statements import OWN
 from pgdrag.collectors import Observer
 from pgdrag.english import counted, listed
 from pgdrag.errors import LogError
+from pgdrag.twins.tokens import finite, is_small
 from pgdrag.twins.transactions import (
     MANY_VALUES,
     LoggedSessions,
@@ -36,6 +37,7 @@ _LONGEST_MESSAGE = 1 << 26
 _PAST_END_S = 60.0
 _MOST_STRETCHES = 900
 _MOST_CUT = 0.05
+_LEAST_CONSTANT = 5  # calls in which a constant was always the same
 _BETTER_FIRST = ("csvlog", "jsonlog", "stderr")
 _STAMP = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?")
 _SEVERITY = re.compile(rb"\b(?:LOG|PANIC|FATAL|ERROR|WARNING|NOTICE|INFO|STATEMENT|DETAIL|HINT|CONTEXT):  ")  # fmt: skip
@@ -429,6 +431,12 @@ def _statement(one: SeenStatement, number: int, columns: ParameterColumns | None
 def _parameter(one: SeenStatement, number: int, account: ValueAccount, type_: str, columns: ParameterColumns | None) -> Parameter:  # fmt: skip
     kind = kind_of(type_, account.sample)
     column = columns.of(_text_of(one), number) if columns is not None else None
+    common = column.common(account) if column is not None else ()
+    is_constant = account.distinct == 1 and account.given >= _LEAST_CONSTANT and number not in one.sent  # fmt: skip
+    if is_constant and not common:
+        [(value, _)] = account.most_common(1)
+        amount = finite(value)
+        common = ((value, 1.0),) if amount is not None and is_small(amount) else ()
     return Parameter(
         number,
         kind,
@@ -438,7 +446,8 @@ def _parameter(one: SeenStatement, number: int, account: ValueAccount, type_: st
         account.top_shares,
         account.ascending_share,
         lengths=one.lists[number].spread() if number in one.lists else account.lengths(kind),
-        common=column.common(account) if column is not None else (),
+        common=common,
         positions=column.positions(account.sample) if column is not None else (),
         ages=account.ages,
+        is_constant=is_constant and not account.nulls and bool(common),
     )

@@ -14,6 +14,7 @@ from typing import Literal
 
 from pgdrag.capture.log.values import SpreadCount, ValueAccount
 from pgdrag.literals import sql_tokens
+from pgdrag.twins.array_text import array_text
 from pgdrag.twins.constants import unquoted
 from pgdrag.twins.masking import CUT_LIST, masked_statement
 
@@ -76,6 +77,7 @@ class SeenStatement:
         text: without constants, where it is not known.
         values: of its parameters, by n of $n.
         lists: how long the lists were that the server cut short to one of them.
+        sent: parameters that were sent beside the text at least once; all others are constants in it.
     """
 
     number: int
@@ -86,6 +88,7 @@ class SeenStatement:
     calls: int = 0
     values: dict[int, ValueAccount] = field(default_factory=dict)
     lists: dict[int, SpreadCount] = field(default_factory=dict)
+    sent: set[int] = field(default_factory=set)
     pairs: dict[tuple[int, int], list[tuple[str, str]]] = field(default_factory=dict)
 
 
@@ -203,6 +206,7 @@ class StatementTexts:
 
         def part(statement: SeenStatement, numbers: tuple[int, ...] = ()) -> _Part:
             lists = tuple((n, times) for n, times in Counter(numbers).items() if n in cut)
+            statement.sent.update(n for n, mark in zip(numbers, marks, strict=False) if _is_sent(mark))  # fmt: skip
             return _Part(statement, numbers, negatives, count, places, lists)
 
         if kind != "statement":
@@ -395,12 +399,13 @@ def _values(part: _Part, marks: Sequence[str], given: Mapping[int, str | None] |
     if part.words:
         marks = _inserted(marks, part.words)
     found: dict[int, str | None] = {}
+    lists: dict[int, list[str | None]] = {number: [] for number, _ in part.lists}
     for at, (number, mark) in enumerate(zip(part.parameters, marks, strict=False)):
         # One parameter may be in a statement twice.
-        if not number or number in found:
+        if not number or (number in found and number not in lists):
             continue
         value: str | None
-        if mark[0] == "$" and mark[1:].isdigit():
+        if _is_sent(mark):
             if given is None or (own := int(mark[1:])) not in given:
                 continue
             value = given[own]
@@ -410,5 +415,12 @@ def _values(part: _Part, marks: Sequence[str], given: Mapping[int, str | None] |
             value = unquoted(mark)
         else:
             value = f"-{mark}" if at in part.negatives else mark
+        if number in lists:
+            lists[number].append(value)
+            value = array_text(lists[number])
         found[number] = value
     return tuple(found.items())
+
+
+def _is_sent(mark: str) -> bool:
+    return mark[0] == "$" and mark[1:].isdigit()

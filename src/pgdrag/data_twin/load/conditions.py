@@ -104,6 +104,24 @@ def conditions(
     return found
 
 
+def index_conditions(plan: Mapping[str, Any]) -> frozenset[str]:
+    """Return what a plan looks for in which index, whatever the types are."""
+    return frozenset(
+        f"{node.get('Index Name')} {re.sub(r'::[a-z][a-z ]*|[()]', '', str(node.get('Index Cond', '')))}"
+        for node in _nodes(plan)
+        if "Index Name" in node
+    )
+
+
+def scanned_indexes(plan: Mapping[str, Any], alias: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the indexes that a plan reads, each with the alias of its table."""
+    alias = str(plan.get("Alias", alias))
+    if "Index Name" in plan:
+        yield alias, str(plan["Index Name"])
+    for child in plan.get("Plans", ()):
+        yield from scanned_indexes(child, alias)
+
+
 def _fixed(text: str) -> Iterator[tuple[str, str]]:
     for items in _conjuncts(items_of(text)):
         condition = _slice(items, text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -17,7 +18,6 @@ from pgdrag.data_twin.load.kinds import TransactionType
 from pgdrag.data_twin.load.links import columns_by_parameter, linked
 from pgdrag.data_twin.load.mix import Mix
 from pgdrag.data_twin.load.owned import homes_of_owned, owned_rows, with_owned
-from pgdrag.data_twin.load.pools import EACH
 from pgdrag.data_twin.load.scripts import WHOLE_NUMBERS, Sendable, counters_of, script_of
 from pgdrag.data_twin.load.statements import Analysed
 from pgdrag.errors import DriverError
@@ -65,7 +65,7 @@ def keep_job(
         draws = [{name: x for name, x in asdict(draw).items() if x} for draw in script.draws]
         scripts.append({"name": kind.name, "text": script.text, "weight": weight, "draws": draws})
         for pool in {x.pool for x in script.draws} - used.keys():
-            one = known[int(pool[1:].removesuffix(EACH))]
+            one = known[int(pool[1:].rstrip(ascii_lowercase))]  # s7, s7e
             names = [f"p{n}" for n in one.parameters]
             used[pool] = {
                 "query": f"SELECT {', '.join(names)} FROM pgdrag_twin.pool_{pool} ORDER BY n",

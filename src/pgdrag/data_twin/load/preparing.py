@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, LiteralString
@@ -20,7 +20,13 @@ from pgdrag.data_twin.load.links import alike_in_a_call, belonging, foreign_keys
 from pgdrag.data_twin.load.mix import Mix, shortened
 from pgdrag.data_twin.load.parameters import is_once
 from pgdrag.data_twin.load.pools import EACH, LEAST_ROWS, MOST_ROWS, Pooled, pooled
-from pgdrag.data_twin.load.statements import Analysed, analysed, planning_settings
+from pgdrag.data_twin.load.statements import (
+    Analysed,
+    analysed,
+    logged_parameters,
+    otherwise_typed,
+    planning_settings,
+)
 from pgdrag.data_twin.load.texts import change_of
 from pgdrag.data_twin.load.work import Work, wanted
 from pgdrag.data_twin.making import keep_notes
@@ -35,6 +41,7 @@ _LEAST_S, _SHARED_S, _ALL_S = 4.0, 60.0, 900.0
 _CLOSE = 0.1
 _UNLISTED = re.compile(r"\bfastupdate\s*=\s*'?(?:off|false|no|0)\b", re.IGNORECASE)
 _FAR = 1.0  # logarithm of a ratio from which on more is not worse
+_FAR_BLOCKS = 1.0  # times as many as the fewer ones
 _NAMED = 3
 _TELLING = 0.005  # share of the load that a statement has to have to be told about
 
@@ -75,9 +82,7 @@ def prepare(
     told, settings = keeps_plans(twin), planning_settings(twin)
     # With plans that are made for each call, where those are others.
     other: dict[int, Pooled] = {}
-    logged = (
-        {x.number: x.parameters for x in twin.transactions.statements} if twin.transactions else {}
-    )
+    logged = logged_parameters(twin)
     total_s = max(sum(x.exec_s for x in mix.statements.values()), 1e-9)
     least_s = min(_LEAST_S, (_ALL_S - _SHARED_S) / max(len(mix.statements), 1))
     growth, growing = Growth(connection, twin), grown_tables(mix.statements.values(), twin)
@@ -96,10 +101,16 @@ def prepare(
         most = max(_ALL_ROWS // len(mix.statements), LEAST_ROWS)
         most_s = least_s + _SHARED_S * statement.exec_s / total_s
         entries = round(statement.calls * MIDDLE) if _listed_table(statement.text, twin) else 0
-        make = partial(pooled, connection, found, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s, clock=clock, settings=settings, entries=entries, logged=logged.get(number, ()), most_absent=absent.get(number, 1.0), alike=alike_in_a_call(mix.types, number), growth=growth if grows(statement, growing) else None)  # fmt: skip
-        ready[number] = make(keeps_plans=told is not False)
+        make = partial(pooled, connection, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s, clock=clock, settings=settings, entries=entries, logged=logged.get(number, ()), most_absent=absent.get(number, 1.0), alike=alike_in_a_call(mix.types, number), growth=growth if grows(statement, growing) else None)  # fmt: skip
+        made = partial(make, keeps_plans=told is not False)
+        ready[number] = made(found)
         if told is None and ready[number].plans_differ:
-            other[number] = make(keeps_plans=False, suffix=EACH, growth=None)
+            other[number] = make(found, keeps_plans=False, suffix=EACH, growth=None)
+        both = (ready[number], other.get(number, ready[number]))
+        is_telling = statement.exec_s >= _TELLING * total_s
+        if typed := _typed(connection, found, both if is_telling else (), made, twin, growth):
+            known[number], ready[number] = typed
+            other.pop(number, None)
     kept = told if told is not None else _are_kept(known, ready, other)
     if not kept:
         ready |= other
@@ -117,9 +128,7 @@ def prepare(
     }  # fmt: skip
     keep_job(connection, twin, mix, known, sendable, keeps_plans=kept)
     growth.remove()
-    for schema, name in {(x.table.schema, x.table.name) for x in known.values() if x.table}:
-        # What was tried left dead rows behind. All pages, or its rows are estimated from those that changed.
-        connection.execute(f"VACUUM (DISABLE_PAGE_SKIPPING) {quoted(schema, name)}".encode())
+    _vacuum(connection, known.values())
     connection.execute("DROP TABLE IF EXISTS pgdrag_twin.candidate, pgdrag_twin.asked")
     connection.execute("RESET ALL")
     keep_notes(connection, notes)
@@ -161,19 +170,58 @@ def _name_schemas(connection: psycopg.Connection[Any], twin: Twin) -> None:
     connection.execute(f"SET search_path = {path}".encode())
 
 
+def _vacuum(connection: psycopg.Connection[Any], known: Iterable[Analysed]) -> None:
+    for schema, name in {(x.table.schema, x.table.name) for x in known if x.table}:
+        # What was tried left dead rows behind. All pages, or its rows are estimated from those that changed.
+        connection.execute(f"VACUUM (DISABLE_PAGE_SKIPPING) {quoted(schema, name)}".encode())
+
+
 def _are_kept(
     known: Mapping[int, Analysed], kept: Mapping[int, Pooled], each: Mapping[int, Pooled]
 ) -> bool:
     """Return whether the original's sessions kept plans: how a call's rows and blocks are nearer to what was counted."""
 
     def distance(number: int, of: Mapping[int, Pooled]) -> float:
-        work, target = of[number].work, wanted(known[number])
-        if work is None:
-            return _FAR
-        return min(_FAR, sum(abs(math.log((getattr(work, x) + 1) / (getattr(target, x) + 1))) for x in ("rows", "blocks")))  # fmt: skip
+        return min(_distance((known[number], of[number])), _FAR)
 
     nearer_s = sum(known[x].wanted.exec_s * (distance(x, kept) - distance(x, each)) for x in each)
     return nearer_s <= _CLOSE * sum(x.wanted.exec_s for x in known.values())
+
+
+def _typed(
+    connection: psycopg.Connection[Any],
+    one: Analysed,
+    of: Sequence[Pooled],
+    made: Callable[..., Pooled],
+    twin: Twin,
+    growth: Growth,
+) -> tuple[Analysed, Pooled] | None:
+    """Return a statement with other types of its numbers, if these explain better than any values what its calls read."""
+    if not of or not all(_is_far(one, x) for x in of):
+        return None
+    found, best = None, min(_distance((one, x)) for x in of)
+    for type_, typed in otherwise_typed(connection, one, twin):
+        tried = typed, made(growth.beside(typed), suffix=type_[0], growth=None)
+        if (distance := _distance(tried)) < best:
+            found, best = tried, distance
+    return found
+
+
+def _distance(of: tuple[Analysed, Pooled]) -> float:
+    """Return how far a call's rows and blocks are from what was counted, as a logarithm."""
+    one, pooled_ = of
+    work, target = pooled_.work, wanted(one)
+    if work is None:
+        return math.inf
+    return sum(abs(math.log((getattr(work, x) + 1) / (getattr(target, x) + 1))) for x in ("rows", "blocks"))  # fmt: skip
+
+
+def _is_far(one: Analysed, of: Pooled) -> bool:
+    """Whether a query reads far more or far fewer blocks than the original's calls, whatever its values are."""
+    target = wanted(one).blocks
+    if one.change.kind != "select" or of.work is None:
+        return False
+    return abs(of.work.blocks - target) > _FAR_BLOCKS * max(min(of.work.blocks, target), 1.0)
 
 
 def _keep(connection: psycopg.Connection[Any], one: Analysed, ready: Pooled) -> None:

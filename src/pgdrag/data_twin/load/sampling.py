@@ -210,7 +210,9 @@ class _Maker(ParameterValues):
         return f"(SELECT *, pg_catalog.row_number() OVER (ORDER BY {lot}) AS {ROW} FROM {table} AS pgdrag_base{sample}{predicate}) AS {main}"
 
     def _predicate(self, main: str, root: Root) -> tuple[str, float]:
-        """Return the condition of a partial index that the original's calls scanned, if a parameter is equal to a column of it, and how many rows fulfil it."""
+        """Return the condition of a partial index that the plan reads, or that the original's calls scanned, if a parameter is equal to a column of it, and how many rows fulfil it."""
+        if root.implied[0] and not self.is_plain:
+            return f" WHERE {root.implied[0]}", root.implied[1]
         columns = {c for n in self._equalities(main) for _, c in columns_of(self.compared[n].columns)}  # fmt: skip
         for text, rows in () if self.is_plain else root.predicates:
             if columns & {*_WORDS.findall(text)}:

@@ -5,17 +5,32 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, LiteralString
 
 import psycopg
 
-from pgdrag.data_twin.load.conditions import Conditions, conditions
-from pgdrag.data_twin.load.texts import Change, change_of, limits, sendable, unnested
+from pgdrag.data_twin.load.conditions import (
+    Conditions,
+    conditions,
+    index_conditions,
+    parameters_of,
+    scanned_indexes,
+)
+from pgdrag.data_twin.load.texts import (
+    Change,
+    change_of,
+    limits,
+    sendable,
+    unnested,
+    with_constants,
+    with_types,
+)
 from pgdrag.data_twin.ranges import kept_apart
 from pgdrag.twins.ddl import quoted
 from pgdrag.twins.mending import GENERIC_SINCE, explaining, typed_texts
 from pgdrag.twins.model import Statement, Twin
+from pgdrag.twins.transactions import Parameter
 
 NAME = "pgdrag_statement"
 _IN_ORDER = 0.9  # correlation of a time and the order of a table's rows, from which on new rows have new times
@@ -53,6 +68,11 @@ SELECT contype::text, pg_catalog.pg_get_constraintdef(oid),
        ARRAY(SELECT attname::text FROM pg_catalog.unnest(conkey) WITH ORDINALITY AS k (num, at)
                JOIN pg_catalog.pg_attribute ON attrelid = conrelid AND attnum = num ORDER BY at)
   FROM pg_catalog.pg_constraint WHERE conrelid = pg_catalog.to_regclass(%s) AND contype IN ('p', 'u', 'x')
+"""
+_PREDICATE: LiteralString = """
+SELECT pg_catalog.pg_get_expr(i.indpred, i.indrelid), greatest(x.reltuples, 0)::float8
+  FROM pg_catalog.pg_index AS i JOIN pg_catalog.pg_class AS x ON x.oid = i.indexrelid
+ WHERE x.relname = %s AND i.indpred IS NOT NULL LIMIT 1
 """
 # Of columns by their table's OID and their number.
 _COLUMNS: LiteralString = """
@@ -113,6 +133,7 @@ class Root:
     Attributes:
         predicates: of its partial indexes that were scanned in the original as often as the statement may have done it, with
             the rows of each.
+        implied: the condition of a partial index that the statement's plan reads, with its rows; ("", 0): there is none.
     """
 
     schema: str
@@ -120,6 +141,7 @@ class Root:
     rows: float
     unique: tuple[tuple[str, ...], ...] = ()
     predicates: tuple[tuple[str, float], ...] = ()
+    implied: tuple[str, float] = ("", 0.0)
 
 
 @dataclass(frozen=True)
@@ -147,6 +169,7 @@ class Analysed:
         table: what it changes.
         roots: of the plan's tables, by alias.
         limits: parameters that limit rows.
+        looks_for: what its plan looks for in indexes.
     """
 
     number: int
@@ -159,11 +182,17 @@ class Analysed:
     limits: Mapping[int, str]
     wanted: Statement
     results: tuple[Result, ...] = ()
+    looks_for: frozenset[str] = frozenset()
 
     @property
     def parameters(self) -> range:
         """The numbers of its parameters."""
         return range(1, len(self.types) + 1)
+
+
+def logged_parameters(twin: Twin) -> dict[int, tuple[Parameter, ...]]:
+    """Return what a log tells of parameters, by their statement's number."""
+    return {x.number: x.parameters for x in twin.transactions.statements} if twin.transactions else {}  # fmt: skip
 
 
 def analysed(
@@ -177,7 +206,8 @@ def analysed(
     Raises:
         psycopg.OperationalError: the server is gone.
     """
-    first = sendable(statement.text)
+    constants = logged_parameters(twin).get(statement.number, ())
+    first = sendable(with_constants(statement.text, constants))
     said = ""
     for text in (first, *typed_texts(first)):
         try:
@@ -198,9 +228,29 @@ def analysed(
     table = _table(connection, quoted(*change.table)) if change.table else None
     scanned = [x.name for x in twin.relations if x.table and x.moved.get("idx_scan", 0) >= _SCANS * max(statement.calls, 1)]  # fmt: skip
     roots = {alias: root for alias, of in found.tables.items() if (root := _root(connection, *of, scanned))}  # fmt: skip
+    for alias, index in scanned_indexes(plan):
+        row = connection.execute(_PREDICATE, (index,)).fetchone()
+        if row is not None and alias in roots:
+            roots[alias] = replace(roots[alias], implied=tuple(row))
     return Analysed(
-        statement.number, text, types, change, table, found, roots, limits(text), statement, results
-    )
+        statement.number, text, types, change, table, found, roots, limits(text), statement, results, index_conditions(plan),
+    )  # fmt: skip
+
+
+def otherwise_typed(
+    connection: psycopg.Connection[Any], one: Analysed, twin: Twin
+) -> Iterator[tuple[str, Analysed]]:
+    """Yield a statement with another type for its whole numbers, if the plan then looks for something else in indexes.
+
+    Which types a program declares, no log tells: psycopg sends small numbers as smallint, which an index of btree_gist does not
+    know for a column of integers, and JDBC sends a BigDecimal as numeric.
+    """
+    numbers = [n for n in one.parameters if one.types[n - 1] in ("integer", "bigint")]
+    for type_ in ("smallint", "bigint", "numeric") if numbers else ():
+        text = with_types(one.text, dict.fromkeys(numbers, type_))
+        other = analysed(connection, replace(one.wanted, text=text), twin)
+        if not isinstance(other, str) and other.looks_for != one.looks_for:
+            yield type_, replace(other, wanted=one.wanted)
 
 
 class prepared:  # noqa: N801  # a context manager
@@ -210,6 +260,10 @@ class prepared:  # noqa: N801  # a context manager
         self, connection: psycopg.Connection[Any], text: str, types: Sequence[str] = ()
     ) -> None:
         self._connection = connection
+        numbers = parameters_of(text)
+        if not types and len(numbers) < max(numbers, default=0):
+            # Where there are constants, parameters keep their numbers: what is left out has any type.
+            types = ["unknown" if n in numbers else "text" for n in range(1, max(numbers) + 1)]
         self._text = f"({', '.join(types)}) AS {text}" if types else f"AS {text}"
 
     def __enter__(self) -> tuple[str, ...]:

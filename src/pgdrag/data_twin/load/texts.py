@@ -6,14 +6,18 @@ Conditions are the plan's to tell (`conditions.py`); what INSERT and UPDATE assi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from pgdrag.data_twin.load.conditions import Item, items_of, parameters_of
 from pgdrag.literals import sql_tokens
+from pgdrag.twins.array_text import array_elements
+from pgdrag.twins.constants import string_constant
 from pgdrag.twins.masking import CUT_LIST
 from pgdrag.twins.mending import limiting, mended_text, with_calls_of_now
+from pgdrag.twins.tokens import finite
+from pgdrag.twins.transactions import Parameter
 
 Kind = Literal["select", "insert", "update", "delete", "other"]
 
@@ -40,6 +44,42 @@ def sendable(text: str) -> str:
     text = _CUT_IN.sub(lambda x: f"<> ALL ({x[2]})" if x[1] else f"= ANY ({x[2]})", text)
     text = _CUT_ARRAY.sub(lambda x: x[1], text)
     return with_calls_of_now(mended_text(text) or text)
+
+
+def with_constants(text: str, parameters: Iterable[Parameter]) -> str:
+    """Return a statement with those constants that a log tells were always the same: an index may be for rows that have them."""
+    known = {f"${x.number}": x for x in parameters if x.is_constant and x.common}
+    if not known:
+        return text
+    tokens = [x.text for x in sql_tokens(text)]
+    for at, word in enumerate(tokens):
+        one = known.get(word)
+        if one is None:
+            continue
+        value, after = one.common[0][0], "".join(tokens[at + 1 : at + 3]).strip()
+        is_list = after == CUT_LIST and value.startswith("{")
+        values = [x for x in array_elements(value) if x is not None] if is_list else [value]
+        if is_list:
+            tokens[at + 1] = ""
+            tokens[at + 2] = "" if tokens[at + 2] == CUT_LIST else tokens[at + 2]
+        tokens[at] = ", ".join(_constant(x, one.kind) for x in values)
+    return "".join(tokens)
+
+
+def with_types(text: str, types: Mapping[int, str]) -> str:
+    """Return a statement that says the types of some parameters, where it says none."""
+    tokens = [x.text for x in sql_tokens(text)]
+    for at, word in enumerate(tokens):
+        number = int(word[1:]) if word[:1] == "$" and word[1:].isdigit() else 0
+        if number in types and "".join(tokens[at + 1 : at + 3]) != "::":
+            tokens[at] = f"{word}::{types[number]}"
+    return "".join(tokens)
+
+
+def _constant(value: str, kind: str) -> str:
+    if kind == "number" and finite(value) is not None:
+        return f"({value})" if value.startswith("-") else value
+    return string_constant(value)
 
 
 def refusal(text: str) -> str:
