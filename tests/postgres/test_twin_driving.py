@@ -657,15 +657,19 @@ def test_ranges_are_asked_for_and_new_ones_do_not_overlap(shop: Cluster) -> None
     asked = of(1, "SELECT * FROM stay WHERE room = $1 AND during && daterange($2, $3)", rows=1.2)
     added = of(2, "INSERT INTO stay (room, during) VALUES ($1, daterange($2, $3))", rows=1)
     whole = of(3, "INSERT INTO stay (room, during) VALUES ($1, $2)", rows=1)
+    # Fifty stays begin on a day; of the middle of a stay three quarters of them have it, on average.
+    guests = of(4, "SELECT * FROM stay WHERE during @> $1::date", rows=37, blocks=18)
     exclusion = "EXCLUDE USING gist (room WITH =, during WITH &&)"
     with as_load(shop) as connection:
         connection.execute(b"CREATE EXTENSION btree_gist")
         connection.execute(f"CREATE TABLE stay (room int NOT NULL, during daterange NOT NULL, {exclusion})".encode())  # fmt: skip
         connection.execute(b"INSERT INTO stay SELECT i % 50, daterange('2000-01-01'::date + i / 50 * 5, '2000-01-01'::date + i / 50 * 5 + 1 + i % 4) FROM generate_series(0, 2499) AS i")  # fmt: skip
         connection.execute(b"ANALYZE stay")
-        assert quickly_prepared(connection, twin_of(asked, added, whole)) == ()
+        assert quickly_prepared(connection, twin_of(asked, added, whole, guests)) == ()
         [(rows,)] = connection.execute(b"SELECT (found ->> 'rows')::float8 FROM pgdrag_twin.statement WHERE number = 1").fetchall()  # fmt: skip
         assert rows == pytest.approx(1.2, rel=0.15)
+        [(rows,)] = connection.execute(b"SELECT (found ->> 'rows')::float8 FROM pgdrag_twin.statement WHERE number = 4").fetchall()  # fmt: skip
+        assert rows == pytest.approx(37, rel=0.15)
         pools = (
             "SELECT p1::int, daterange(p2::date, p3::date) FROM pgdrag_twin.pool_s2",
             "SELECT p1::int, p2::daterange FROM pgdrag_twin.pool_s3",

@@ -375,7 +375,9 @@ class ParameterValues:
             return [columns]
         if made := _RANGE.fullmatch(x.value):
             return self._bounds(x.parameter, parameters_of(made[1]), columns)
-        return [f"lower({columns})"]
+        # More ranges have a moment within one of them than its beginning.
+        middle = f"lower({columns}) + ({_length(columns)}) / 2"
+        return [f"lower({columns})", f"coalesce({middle}, lower({columns}))"]
 
     def _of_shape(self, place: int, shape: Sequence[int], columns: str, main: str) -> list[str]:
         """Return a number of a point, a circle or a box around a row's place, which at each level has so many rows in it."""
