@@ -640,6 +640,16 @@ def test_to_an_array_as_many_entries_are_added_as_a_log_tells(shop: Cluster) -> 
     assert entries == pytest.approx(3, rel=0.1)
 
 
+def test_an_array_that_the_server_shortened_has_several_entries(shop: Cluster) -> None:
+    asked = of(1, "SELECT count(*) FROM walk WHERE stops @> ARRAY[$1 /*, ... */]", rows=1)
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE walk AS SELECT ARRAY(SELECT i * 31 % 97 + j FROM generate_series(0, i % 3) AS j) AS stops FROM generate_series(1, 3000) AS i")  # fmt: skip
+        connection.execute(b"ANALYZE walk")
+        quickly_prepared(connection, twin_of(asked))
+        [(fewest,)] = connection.execute(b"SELECT min(cardinality(p1::int[])) FROM pgdrag_twin.pool_s1").fetchall()  # fmt: skip
+    assert fewest >= 2
+
+
 def test_a_part_of_a_query_has_a_limit_of_its_own(shop: Cluster) -> None:
     """The last reading of each of the ten gauges of a kind."""
     asked = of(1, "SELECT l.at FROM dial AS d CROSS JOIN LATERAL (SELECT at FROM seen WHERE dial = d.id ORDER BY at DESC LIMIT $2) AS l WHERE d.kind = $1", rows=10, blocks=40)  # fmt: skip

@@ -16,6 +16,7 @@ from pgdrag.data_twin.load.conditions import Comparison, columns_of, parameters_
 from pgdrag.data_twin.load.statements import Analysed, Table, literal
 from pgdrag.data_twin.load.texts import SUM, Assignment
 from pgdrag.twins.ddl import quoted
+from pgdrag.twins.masking import CUT_LIST
 from pgdrag.twins.transactions import ALWAYS, MANY_VALUES, QUANTILES, Parameter, Spread
 
 BASE_ROWS = 250_000  # of a larger table a sample is looked at
@@ -370,7 +371,10 @@ class ParameterValues:
             if not type_.endswith("[]"):
                 return [element]
             more = f"({columns})[1 + ({main}.{ROW} + 1) % greatest(cardinality({columns}), 1)]"
-            return [f"ARRAY[{element}]", f"ARRAY[{element}, {more}]", columns]
+            two = f"ARRAY[{element}, {more}]"
+            if self.has_several(x):
+                return [two, columns]
+            return [f"ARRAY[{element}]", two, columns]
         if type_.endswith("range") or type_ in ("point", "box", "inet"):
             return [columns]
         if made := _RANGE.fullmatch(x.value):
@@ -378,6 +382,11 @@ class ParameterValues:
         # More ranges have a moment within one of them than its beginning.
         middle = f"lower({columns}) + ({_length(columns)}) / 2"
         return [f"lower({columns})", f"coalesce({middle}, lower({columns}))"]
+
+    def has_several(self, x: Comparison) -> bool:
+        """Whether an array that is asked for has two entries at least: what the server shortens is several constants."""
+        shortened = rf"ARRAY\s*\[\s*\${x.parameter}\s*{re.escape(CUT_LIST)}"
+        return x.operator in ("@>", "&&") and re.search(shortened, self.one.wanted.text, re.IGNORECASE) is not None  # fmt: skip
 
     def _of_shape(self, place: int, shape: Sequence[int], columns: str, main: str) -> list[str]:
         """Return a number of a point, a circle or a box around a row's place, which at each level has so many rows in it."""

@@ -146,7 +146,10 @@ class _Maker(ParameterValues):
         )  # fmt: skip
 
     def _constants(self, main: str) -> Iterator[str]:
-        """Yield what rows fulfil that have the values which parameters always had."""
+        """Yield what rows fulfil that have the values which parameters always had, or several entries where these are asked for."""
+        for x in () if self.is_plain else self.compared.values():
+            if quoted(x.alias) == main and self.has_several(x):
+                yield f"cardinality({self._resolved(x.columns)}) > 1"
         for n in () if self.is_plain else self._equalities(main):
             constant = self.constant(n)
             if constant not in (None, "NULL") and self.compared[n].is_plain:
