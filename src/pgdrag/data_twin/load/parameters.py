@@ -455,7 +455,8 @@ class ParameterValues:
     def constant(self, number: int) -> str | None:
         """Return the value that a parameter always had, as a log tells; None where it had several."""
         known = self.logged.get(number)
-        if known is None or known.seen < MANY_VALUES:
+        # Of a list that the server shortened the log tells the first entry.
+        if known is None or known.seen < MANY_VALUES or self.one.types[number - 1].endswith("[]"):
             return None
         if known.null_share >= ALWAYS:
             return "NULL"
