@@ -705,11 +705,11 @@ def test_ranges_are_asked_for_and_new_ones_do_not_overlap(shop: Cluster) -> None
 def test_a_partial_index_is_used_where_the_text_has_its_constant(shop: Cluster) -> None:
     """The calls' plans are kept: a parameter would not tell that rows are in the index."""
     state = Parameter(2, "text", 100, 0.0, 1, (1.0, 1.0, 1.0), 0.0, common=(("open", 1.0),), is_constant=True)  # fmt: skip
-    asked = of(1, "SELECT * FROM chore WHERE nr = $1 AND state = $2", rows=1, blocks=3)
+    asked = of(1, "SELECT * FROM errand WHERE nr = $1 AND state = $2", rows=1, blocks=3)
     with as_load(shop) as connection:
-        connection.execute(b"CREATE TABLE chore AS SELECT i AS nr, CASE WHEN i % 10 = 0 THEN 'open' ELSE 'done' END AS state FROM generate_series(1, 20000) AS i")  # fmt: skip
-        connection.execute(b"CREATE INDEX ON chore (nr) WHERE state = 'open'")
-        connection.execute(b"ANALYZE chore")
+        connection.execute(b"CREATE TABLE errand AS SELECT i AS nr, CASE WHEN i % 10 = 0 THEN 'open' ELSE 'done' END AS state FROM generate_series(1, 20000) AS i")  # fmt: skip
+        connection.execute(b"CREATE INDEX ON errand (nr) WHERE state = 'open'")
+        connection.execute(b"ANALYZE errand")
         log = replace(logged(state), prepared_share=1.0)
         assert quickly_prepared(connection, replace(twin_of(asked), transactions=log)) == ()
         blocks = connection.execute(b"SELECT (found ->> 'blocks')::float8 FROM pgdrag_twin.statement").fetchall()  # fmt: skip
