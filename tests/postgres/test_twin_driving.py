@@ -630,10 +630,10 @@ def test_what_a_log_says_is_always_the_same_or_never_null_is_so(shop: Cluster) -
 
 def test_a_list_of_constants_that_begins_with_the_same_one_is_still_a_list(shop: Cluster) -> None:
     first = Parameter(2, "number", 100, 0.0, 1, (1.0, 1.0, 1.0), 0.0, common=(("2", 1.0),))
-    asked = of(1, "SELECT * FROM task WHERE nr = $1 AND kind IN ($2 /*, ... */)", rows=0.5)
+    asked = of(1, "SELECT * FROM stint WHERE nr = $1 AND kind IN ($2 /*, ... */)", rows=0.5)
     with as_load(shop) as connection:
-        connection.execute(b"CREATE TABLE task AS SELECT i AS nr, i % 9 AS kind FROM generate_series(1, 2000) AS i")  # fmt: skip
-        connection.execute(b"ANALYZE task")
+        connection.execute(b"CREATE TABLE stint AS SELECT i AS nr, i % 9 AS kind FROM generate_series(1, 2000) AS i")  # fmt: skip
+        connection.execute(b"ANALYZE stint")
         quickly_prepared(connection, replace(twin_of(asked), transactions=logged(first)))
         [(count, found)] = connection.execute(b"SELECT count(DISTINCT p1), (SELECT (found ->> 'rows')::float8 FROM pgdrag_twin.statement) FROM pgdrag_twin.pool_s1").fetchall()  # fmt: skip
     assert count > 50
