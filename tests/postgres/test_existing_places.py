@@ -7,8 +7,11 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
+import psycopg
 import pytest
 from commands import dsn, heard, outcome, start
 from existing import digest, give_settings, started_alone, stopped_alone
@@ -91,6 +94,35 @@ def test_all_trials_restart_where_an_arm_needs_it(alone, script):
     assert digest(cluster) == before
     with cluster.connect() as connection:
         assert connection.execute("SHOW max_locks_per_transaction").fetchall() == [("64",)]
+
+
+def test_what_a_killed_run_left_to_a_restart_is_undone_by_the_next_one_s_command(alone, script):
+    cluster, command = alone
+    restart = ("--allow-change", "restart", "--restart-command", command)
+    words = ("compare", "default", "max_locks_per_transaction=80", "--dsn", dsn(cluster))
+    process = start(*words, "-f", script, *LOAD, *ALLOWED, *restart)
+    try:
+        assert wait_until(lambda: process.poll() is not None or _locks(cluster) == "80", 120)
+    finally:
+        tree = psutil.Process(process.pid).children(recursive=True)
+        guardians = [x for x in tree if any("_guardian_process" in y for y in x.cmdline())]
+        for each in (*guardians, process):
+            each.kill()
+        process.communicate()
+    assert guardians
+    status, _, err = compared(
+        cluster, "max_locks_per_transaction=90", script, *restart, "--dry-run"
+    )
+    assert status == 0, err
+    assert "was restarted" in err or "restored" in err
+    assert _locks(cluster) == "64"
+
+
+def _locks(cluster: Cluster) -> str:
+    with suppress(ServerError, psycopg.OperationalError), cluster.connect() as connection:
+        ((found,),) = connection.execute("SHOW max_locks_per_transaction").fetchall()
+        return str(found)
+    return ""
 
 
 def test_a_value_with_which_the_server_does_not_start_is_an_outcome(alone, script):

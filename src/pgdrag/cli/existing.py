@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 
 from pgdrag.cli.place import open_scratch
 from pgdrag.cli.server_argument import free_server, named_server, require_consent
-from pgdrag.errors import UsageError
+from pgdrag.driver.connection_string import Server
+from pgdrag.errors import ServerLost, UsageError
 from pgdrag.existing.permission import RESTART, Permission, refuse_without_server
 from pgdrag.existing.runner import ExistingTrialRunner
+from pgdrag.existing.standing import identifier_of
+from pgdrag.host.logins import Login, keep_login
 from pgdrag.model import ExistingPlace
 from pgdrag.passwords import has_password_in_command
 
@@ -56,15 +60,25 @@ def _reached(
             detail="It is kept in the journal, so that the run can be resumed.",
             hint="Name a variable or a file that has it.",
         )
+    server: Server | None = None
+    if restart_command:
+        # What a dead pgdrag left may need a restart to be undone, and may have to be for it to answer.
+        with suppress(ServerLost):
+            server = _named(dsn)
+            keep_login(identifier_of(server), Login(server.conninfo(), restart_command))
     # What a dead pgdrag changed there is undone before it is taken for the server's own.
     scratch = open_scratch()
-    server = named_server(
-        dsn, _EXAMPLE, is_for_driver=True, own_session="an experiment", even_in_turn=True
-    )
+    server = server or _named(dsn)
     # What another one has set there is not the server's own either.
     server = free_server(server, wait_s)
     permission = Permission(frozenset(allowed), restart_command or "")
     return ExistingTrialRunner.open(server, scratch, permission, wait_s=wait_s or 0.0)
+
+
+def _named(dsn: str) -> Server:
+    return named_server(
+        dsn, _EXAMPLE, is_for_driver=True, own_session="an experiment", even_in_turn=True
+    )
 
 
 def resumed(
