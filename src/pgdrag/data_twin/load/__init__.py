@@ -5,7 +5,8 @@ of values that make it do as much as in the original, and the driver's job. Modu
 
 - `mix`: the transactions, how often, in which order; `following`: those that are always run right after another one
 - `conditions`, `texts`, `statements`: what a statement does with each of its parameters
-- `parameters`, `sampling`, `fresh`: values from rows, rows that belong together, and values that no row has yet
+- `parameters`, `written`, `free`: values from rows, for what is compared, for what is written, and without any;
+  `sampling`, `fresh`: rows that belong together, and values that no row has yet
 - `calibration`, `work`, `effort`: which of them make a statement do as much as the original's, and how much is tried
 - `pools`: of which rows the driver takes a statement's values from; `preparing`: those of all statements, `kept_job`: and the job
 - `growth`: what the load itself has inserted halfway through the window

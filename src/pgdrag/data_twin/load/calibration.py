@@ -18,10 +18,18 @@ from typing import Any
 import psycopg
 
 from pgdrag.data_twin.load.effort import Effort
+from pgdrag.data_twin.load.free import UNITS, unit_parameters
 from pgdrag.data_twin.load.fresh import Fresh
-from pgdrag.data_twin.load.parameters import STEP, UNITS, cast_type, unit_parameters
+from pgdrag.data_twin.load.parameters import STEP
 from pgdrag.data_twin.load.sampling import Sampled
-from pgdrag.data_twin.load.statements import Analysed, executing, literal, planned_as, prepared
+from pgdrag.data_twin.load.statements import (
+    Analysed,
+    cast_type,
+    executing,
+    literal,
+    planned_as,
+    prepared,
+)
 from pgdrag.data_twin.load.texts import probe_of
 from pgdrag.data_twin.load.work import (
     SOME,

@@ -10,9 +10,8 @@ import psycopg
 
 from pgdrag.data_twin.load.kinds import Link, TransactionType
 from pgdrag.data_twin.load.links import Place, key_parameters, origin
-from pgdrag.data_twin.load.parameters import cast_type
 from pgdrag.data_twin.load.scripts import Sendable
-from pgdrag.data_twin.load.statements import Analysed, Root
+from pgdrag.data_twin.load.statements import Analysed, Root, cast_type
 from pgdrag.twins.ddl import quoted
 
 _TRIED = 200  # keys

@@ -12,13 +12,15 @@ import psycopg
 
 from pgdrag.data_twin.load.calibration import ASKED, Bench, Calibrated
 from pgdrag.data_twin.load.effort import ENTRIES_S, executions_within
+from pgdrag.data_twin.load.free import free_value
 from pgdrag.data_twin.load.fresh import Fresh, fresh_options
 from pgdrag.data_twin.load.growth import Growth
-from pgdrag.data_twin.load.parameters import RANGES, cast_type, free_value, is_once
+from pgdrag.data_twin.load.parameters import RANGES
 from pgdrag.data_twin.load.sampling import Sampled, sampled
 from pgdrag.data_twin.load.scripts import Sendable
-from pgdrag.data_twin.load.statements import Analysed
+from pgdrag.data_twin.load.statements import Analysed, cast_type
 from pgdrag.data_twin.load.work import Values, Work
+from pgdrag.data_twin.load.written import is_once
 from pgdrag.twins.transactions import POSITIONS, Parameter
 
 EACH = "e"  # behind the names of pools whose values are for plans of their own

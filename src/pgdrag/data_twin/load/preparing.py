@@ -18,7 +18,6 @@ from pgdrag.data_twin.load.job import keeps_plans
 from pgdrag.data_twin.load.kept_job import keep_job
 from pgdrag.data_twin.load.links import alike_in_a_call, belonging, foreign_keys, most_absent
 from pgdrag.data_twin.load.mix import Mix, shortened
-from pgdrag.data_twin.load.parameters import is_once
 from pgdrag.data_twin.load.pools import EACH, LEAST_ROWS, MOST_ROWS, Pooled, pooled
 from pgdrag.data_twin.load.statements import (
     Analysed,
@@ -29,6 +28,7 @@ from pgdrag.data_twin.load.statements import (
 )
 from pgdrag.data_twin.load.texts import change_of
 from pgdrag.data_twin.load.work import Work, wanted
+from pgdrag.data_twin.load.written import is_once
 from pgdrag.data_twin.making import keep_notes
 from pgdrag.english import counted, listed_some, percent_words
 from pgdrag.twins.ddl import quoted

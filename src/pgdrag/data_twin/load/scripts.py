@@ -16,7 +16,7 @@ from pgdrag.data_twin.load.fresh import Fresh
 from pgdrag.data_twin.load.job import NOTHING
 from pgdrag.data_twin.load.kinds import Link, Loop, Part, Step, TransactionType
 from pgdrag.data_twin.load.links import Place
-from pgdrag.data_twin.load.parameters import cast_type
+from pgdrag.data_twin.load.statements import cast_type
 from pgdrag.data_twin.load.texts import change_of
 from pgdrag.literals import sql_tokens
 from pgdrag.twins.transactions import QUANTILES

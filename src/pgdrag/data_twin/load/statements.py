@@ -367,6 +367,14 @@ def _root(
     return Root(schema, name, rows, tuple(tuple(x.split("\n")) for x in keys), scanned_parts)
 
 
+def cast_type(type_: str) -> str:
+    """Return a type's name for a cast: that of `character` would cut a text to one character."""
+    for short, whole in (("character", "pg_catalog.bpchar"), ("bit", "pg_catalog.varbit")):
+        if type_ in (short, f"{short}[]"):
+            return type_.replace(short, whole)
+    return type_
+
+
 def literal(value: str | None) -> str:
     """Return a value as a constant of SQL."""
     if value is None:
