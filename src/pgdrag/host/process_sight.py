@@ -10,7 +10,6 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,9 +93,8 @@ def uid_of(pid: int) -> int | None:
         return None
 
 
-@cache  # pgdrag gives up no right while it runs
 def has_ptrace() -> bool:
-    """Whether this process may look at other users' processes: CAP_SYS_PTRACE."""
+    """Whether this thread may look at other users' processes: CAP_SYS_PTRACE."""
     return has_capability(_CAP_SYS_PTRACE)
 
 
