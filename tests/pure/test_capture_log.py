@@ -128,7 +128,7 @@ def test_a_text_is_found_with_its_constants(
     assert [value for _, value in found] == values
 
 
-def test_how_long_lists_were_that_the_server_cut_short_is_told() -> None:
+def test_lengths_of_lists_that_the_server_shortened_are_told() -> None:
     known = KnownStatement(1, "SELECT * FROM t WHERE a IN ($1 /*, ... */) AND b > $2", "u", 0)
     texts = StatementTexts([known])
     for numbers in ("1, 2", "1, 2, 3", "1, 2, 3", "1, 2, 3, 4, 5, 6, 7"):

@@ -140,7 +140,7 @@ class ValueClasses:
         } | {
             (one.schema, one.table, *one.keys)
             for one in self._found.schema.indexes
-            if one.is_unique and len(one.keys) == 1 and " WHERE " not in one.definition
+            if one.is_key and len(one.keys) == 1
         }
         while True:  # what refers to a key is equal to others that do
             known = {self.root(x) for x in unique}

@@ -53,19 +53,20 @@ class Ranges(ListedDomain):
         self._is_set = "multirange" in type_
         known = [x for text in one.range_bounds if (x := read_range(text)) is not None]
         tokens = [end for x in known for end in (x.lower, x.upper) if end is not None]
-        is_of_times = bound_type(type_) in _TIMES
+        bound = bound_type(type_)
+        is_of_times = bound in _TIMES
         self._bounds: Domain
         decimals = 0
         if is_of_times:
             self._bounds = time_domain(tokens)
         else:
             self._bounds, decimals = number_domain(tokens)
-        self._form = Form(decimals=decimals, is_date=bound_type(type_) == "date")
+        self._form = Form(decimals=decimals, is_date=bound == "date")
         self._brackets = Counter(x.brackets for x in known).most_common(1)[0][0] if known else "[)"
         self.is_closed = self._brackets == "[]"
         self._unit = (_DAY_US if self._form.is_date else _SECOND_US) if is_of_times else 10**decimals  # fmt: skip
         codes = [code for x in tokens if (code := self._bounds.code(x)) is not None]
-        self.granule = self._unit if bound_type(type_) in _WHOLE else time_granule(codes) if is_of_times else 1  # fmt: skip
+        self.granule = self._unit if bound in _WHOLE else time_granule(codes) if is_of_times else 1  # fmt: skip
         self._lowers = [self._code(x.lower) for x in known]
         self._uppers = [self._code(x.upper) for x in known]
         self._lengths = [float(x) * self._unit for x in one.range_lengths if finite(x) is not None]

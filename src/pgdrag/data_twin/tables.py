@@ -73,7 +73,7 @@ class FilledTables:
             self._constraints.setdefault((one.schema, one.table), []).append(one)
         self._unique: dict[TableName, list[tuple[str, ...]]] = {}
         for index in twin.schema.indexes:
-            if index.is_unique and not index.constraint and " WHERE " not in index.definition:
+            if index.is_key and not index.constraint:
                 self._unique.setdefault((index.schema, index.table), []).append(index.keys)
         filled = {
             one.name: one for name in columns for one in self._filled(name, columns[name], scale)

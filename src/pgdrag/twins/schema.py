@@ -155,6 +155,11 @@ class Index:
     constraint: str = ""
     partition_of: tuple[str, str] | None = None
 
+    @property
+    def is_key(self) -> bool:
+        """Whether no two rows of the whole table have the same keys."""
+        return self.is_unique and " WHERE " not in self.definition
+
 
 @dataclass(frozen=True)
 class ExtendedStatistics:

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import LiteralString
 
 from pgdrag.capture.log.columns import ParameterColumns
@@ -186,9 +187,7 @@ class LogAccount:
         Args:
             columns: what tells more of the values of parameters whose column is known.
         """
-        wanted = {x.number: x for x in self.shapes.kept_statements()}
-        numbers = self._numbers(wanted)
-        found, other, other_s = self.shapes.found(numbers, _same_column(columns))
+        found, other, other_s = self.shapes.found(self._numbers, _same_column(columns))
         every_s, rate = self._rate(self.shapes.begun)
         is_complete = self._note_what_is_missing()
         rates = self.settings.get("log_transaction_sample_rate", "0")
@@ -201,10 +200,7 @@ class LogAccount:
             sampled_share=sampled,
             is_complete=is_complete,
             statements=tuple(
-                sorted(
-                    (_statement(x, numbers[own], columns) for own, x in wanted.items()),
-                    key=lambda x: x.number,
-                )
+                _statement(x, number, columns) for number, x in sorted(self._statements.items())
             ),
             shapes=found,
             other_transactions=other,
@@ -226,11 +222,8 @@ class LogAccount:
 
     def equal_columns(self, columns: ParameterColumns) -> Iterator[tuple[Key, Key]]:
         """Yield columns that parameters belong to which are always equal, and have many values."""
-        wanted = {x.number: x for x in self.shapes.kept_statements()}
-        numbers = self._numbers(wanted)
-        statements = {numbers[own]: x for own, x in wanted.items()}
-        shapes = self.shapes.found(numbers, _same_column(columns))[0]
-        steps = {x.number: [statements[step.statement] for step in x.steps] for x in shapes}
+        shapes = self.shapes.found(self._numbers, _same_column(columns))[0]
+        steps = {x.number: [self._statements[step.statement] for step in x.steps] for x in shapes}
         for shape in shapes:
             for link in shape.links:
                 one = steps[shape.number][link.step - 1]
@@ -246,12 +239,19 @@ class LogAccount:
                 ):
                     yield keys  # type: ignore[misc]
 
-    def _numbers(self, wanted: Mapping[int, SeenStatement]) -> dict[int, int]:
-        """Return the numbers in the file of statements, by those of this reading."""
+    @cached_property
+    def _statements(self) -> dict[int, SeenStatement]:
+        """Those that are kept, by their number in the file."""
         following = itertools.count(max((x.number for x in self.known), default=0) + 1)
         return {
-            own: next(following) if x.known is None else x.known.number for own, x in wanted.items()
+            next(following) if x.known is None else x.known.number: x
+            for x in self.shapes.kept_statements()
         }
+
+    @cached_property
+    def _numbers(self) -> dict[int, int]:
+        """Their numbers in the file, by those of this reading."""
+        return {x.number: number for number, x in self._statements.items()}
 
     def _rate(self, begun: Counter[int]) -> tuple[float, tuple[int, ...]]:
         if not begun:

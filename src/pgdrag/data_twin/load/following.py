@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pgdrag.data_twin.load.kinds import Link, Loop, Part, TransactionType
+from pgdrag.data_twin.load.kinds import ONCE, Link, Loop, Part, Repeats, TransactionType
 from pgdrag.twins.transactions import ALWAYS, TransactionShape
 
 Places = Mapping[
@@ -34,10 +34,10 @@ class Follower:
     next_share: float
 
     @property
-    def repeats(self) -> tuple[tuple[int, float], ...]:
+    def repeats(self) -> Repeats:
         """How often it runs: pairs of a number and a share."""
         if self.first_share >= ALWAYS and not self.next_share:
-            return ((1, 1.0),)
+            return ONCE
         first, more = min(self.first_share, 1.0), self.next_share
         shares = [1 - first, *(first * (1 - more) * more**x for x in range(_MOST_TIMES))]
         return tuple((times, share) for times, share in enumerate(shares) if share > 0)
@@ -58,7 +58,7 @@ def with_later(
         first = one.of
         seen = {number}
         # What follows one that may be left out, or a circle, stays by itself.
-        while first in followers and first not in seen and followers[first].repeats == ((1, 1.0),):
+        while first in followers and first not in seen and followers[first].repeats == ONCE:
             seen.add(first)
             first = followers[first].of
         if first not in followers:

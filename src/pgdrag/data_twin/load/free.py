@@ -6,6 +6,7 @@ import re
 
 from pgdrag.data_twin.load.statements import Analysed
 
+NUMERIC = frozenset(["smallint", "integer", "bigint", "numeric", "real", "double precision"])
 # What functions want to be told.
 _UNIT = r"\bdate_trunc\s*\(\s*"
 UNITS = ("day", "hour", "minute", "year")  # besides a month
@@ -26,7 +27,7 @@ def free_value(one: Analysed, number: int, now: str) -> str | None:
     name = type_.removesuffix("[]")
     if type_.endswith("[]"):
         return "{}"
-    if name in ("smallint", "integer", "bigint", "numeric", "real", "double precision", "oid"):
+    if name in NUMERIC or name == "oid":
         return "1"
     if name in ("text", "character varying", "character", "name", '"char"'):
         return "x"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+Repeats = tuple[tuple[int, float], ...]  # pairs of a number and a share
+ONCE: Repeats = ((1, 1.0),)
 MOST_ROUNDS = 40
 MOST_STEPS = 200  # of a script, rounds of loops counted
 
@@ -37,7 +39,7 @@ class Loop:
 
     first: int
     last: int
-    repeats: tuple[tuple[int, float], ...]
+    repeats: Repeats
     like: tuple[int, int] | None = None
 
     @property
@@ -103,12 +105,12 @@ class Part:
     is_block: bool = False
     is_rolled_back: bool = False
     last_pause_s: tuple[float, ...] = ()
-    repeats: tuple[tuple[int, float], ...] = ((1, 1.0),)
+    repeats: Repeats = ONCE
 
     @property
     def is_sure(self) -> bool:
         """Whether it runs once, always."""
-        return self.repeats == ((1, 1.0),)
+        return self.repeats == ONCE
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdrag.data_twin.load.conditions import columns_of
-from pgdrag.data_twin.load.free import free_value
+from pgdrag.data_twin.load.free import NUMERIC, free_value
 from pgdrag.data_twin.load.parameters import RANGES, ParameterValues, aliases_of
 from pgdrag.data_twin.load.statements import Analysed, Root, cast_type
-from pgdrag.data_twin.load.written import BASE_ROWS, NUMERIC, ROW, TARGET
+from pgdrag.data_twin.load.written import BASE_ROWS, ROW, TARGET
 from pgdrag.twins.ddl import quoted
 from pgdrag.twins.transactions import Parameter
 

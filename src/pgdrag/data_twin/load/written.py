@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdrag.data_twin.load.conditions import Comparison, columns_of
-from pgdrag.data_twin.load.free import free_value
+from pgdrag.data_twin.load.free import NUMERIC, free_value
 from pgdrag.data_twin.load.statements import Analysed, Table, cast_type, literal
 from pgdrag.data_twin.load.texts import Assignment
 from pgdrag.twins.ddl import quoted
@@ -12,7 +12,6 @@ from pgdrag.twins.transactions import ALWAYS, MANY_VALUES, Parameter
 BASE_ROWS = 250_000  # of a larger table a sample is looked at
 ROW = "pgdrag_row"
 TARGET = '"pgdrag_target"'  # a row of the changed table, where candidates are rows of another one
-NUMERIC = frozenset(["smallint", "integer", "bigint", "numeric", "real", "double precision"])
 _LONG = frozenset(["text", "character varying", "bytea", "json", "jsonb"])
 LONGEST_LIST = 1000
 MOST_LEVELS = 9
