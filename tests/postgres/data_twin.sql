@@ -61,6 +61,11 @@ CREATE TABLE s.stay (room int NOT NULL, during daterange NOT NULL, guests int4ra
 INSERT INTO s.stay SELECT i % 60, daterange(date '2026-01-01' + i / 60 * 9 + i % 3, date '2026-01-01' + i / 60 * 9 + i % 3 + 1 + i % 5), int4range(i % 40, i % 40 + i % 7),
   CASE WHEN i % 10 > 0 THEN tstzrange(timestamptz '2026-01-01 08:00+00' + i * interval '1 hour', CASE WHEN i % 4 > 0 THEN timestamptz '2026-01-01 10:30+00' + i * interval '61 min' END) END
   FROM generate_series(0, 2999) AS i;
+-- Rows that came one by one, by lot.
+CREATE TABLE s.trip (bike int NOT NULL, during daterange NOT NULL);
+CREATE INDEX trip_during ON s.trip USING gist (during);
+CREATE INDEX trip_bike ON s.trip USING gist (bike, during) WITH (fillfactor = 80);
+INSERT INTO s.trip SELECT i * 7919 % 401, daterange(date '2026-01-01' + i * 104729 % 367, date '2026-01-01' + i * 104729 % 367 + 1 + i % 6) FROM generate_series(1, 8000) AS i;
 -- Few rows that are changed all the time: on eight pages.
 CREATE TABLE s.counter (id int PRIMARY KEY, n int NOT NULL);
 INSERT INTO s.counter SELECT i, 0 FROM generate_series(1, 6) AS i;

@@ -11,9 +11,10 @@ from psycopg import sql
 from pgdrag.data_twin import Step
 from pgdrag.data_twin.columns import read_columns
 from pgdrag.data_twin.filling import Fill
+from pgdrag.data_twin.index_sizes import fit_indexes
 from pgdrag.data_twin.rows import TwinRows
 from pgdrag.data_twin.schema import restore_after_rows, restore_before_rows
-from pgdrag.data_twin.sizes import bytes_before, table_blocks, table_scale
+from pgdrag.data_twin.sizes import table_blocks
 from pgdrag.twins.model import Twin
 
 _MOST_S = 3 * 3600.0
@@ -45,16 +46,6 @@ SELECT DISTINCT of.nspname::text, s.relname::text, n.nspname::text, c.relname::t
   JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
   JOIN pg_catalog.pg_attribute ON attrelid = c.oid AND attnum = number
 """
-
-
-_BTREES: LiteralString = """
-SELECT nspname::text, relname::text, pg_catalog.pg_relation_size(c.oid),
-       coalesce((SELECT option_value::float8 FROM pg_catalog.pg_options_to_table(reloptions)
-                  WHERE option_name = 'fillfactor'), 90)
-  FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = relnamespace
-  JOIN pg_catalog.pg_am AS a ON a.oid = relam
- WHERE c.oid >= 16384 AND relkind = 'i' AND amname = 'btree'
-"""
 # Of a BRIN index that was there before the rows: the last range has no summary until its pages are full.
 _FORGET_LAST_RANGES: LiteralString = """
 SELECT pg_catalog.brin_desummarize_range(i.oid, pages - pages % size)
@@ -64,8 +55,6 @@ SELECT pg_catalog.brin_desummarize_range(i.oid, pages - pages % size)
          WHERE c.oid >= 16384 AND c.relkind = 'i' AND amname = 'brin' AND indisvalid) AS i
  WHERE pages % size > 0
 """
-_SMALLER = 0.97
-_SMALL_INDEX_BYTES, _LEAST_INDEX_FILL, _MOST_INDEX_FILL, _INDEX_FILL = 16 * 8192, 10, 100, 90.0
 
 
 def restore_rows(
@@ -91,7 +80,7 @@ def restore_rows(
     _session(connection)
     for statement in _behind_rows(connection):
         connection.execute(statement)
-    _loosen_indexes(connection, twin, scale)
+    notes += fit_indexes(connection, twin, scale=scale, step=step)
     step("vacuum", 1, 1)
     connection.execute("VACUUM ANALYZE")
     connection.execute(_FORGET_LAST_RANGES)
@@ -155,28 +144,6 @@ def _behind_rows(connection: psycopg.Connection) -> Iterator[sql.Composed]:
             sql.Literal(of.as_string()), last, sql.Identifier(schema, table),
             last, sql.SQL(">=" if is_ascending else "<="), of,
         )  # fmt: skip
-
-
-def _loosen_indexes(connection: psycopg.Connection, twin: Twin, scale: float) -> None:
-    """Build B-trees again that were of another size in the original: rows that came one by one leave room in the pages, or none."""
-    known = {(x.schema, x.name): x for x in twin.relations}
-    for schema, name, size, fill in connection.execute(_BTREES).fetchall():
-        one = known.get((schema, name))
-        if one is None:
-            continue
-        table = known.get((schema, one.table), one)
-        before = bytes_before(one, table)
-        if not before:
-            continue
-        wanted = before * table_scale(table, scale)
-        fullness = min(max(round(fill * size / wanted), _LEAST_INDEX_FILL), _MOST_INDEX_FILL)
-        # Rows that come in order, or fit on one page, leave no room where an index that is built leaves some.
-        if wanted < _SMALLER * size or (fullness < 0.9 * fill and size >= _SMALL_INDEX_BYTES):
-            index = sql.Identifier(schema, name)
-            own = sql.SQL(f"SET (fillfactor = {int(fill)})" if fill != _INDEX_FILL else "RESET (fillfactor)")  # fmt: skip
-            connection.execute(sql.SQL("ALTER INDEX {} SET (fillfactor = {})").format(index, fullness))  # fmt: skip
-            connection.execute(sql.SQL("REINDEX INDEX {}").format(index))
-            connection.execute(sql.SQL("ALTER INDEX {} {}").format(index, own))
 
 
 def keep_notes(connection: psycopg.Connection, notes: list[str]) -> None:
