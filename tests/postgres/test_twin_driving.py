@@ -662,6 +662,18 @@ def test_an_array_that_the_server_shortened_has_several_entries(shop: Cluster) -
     assert fewest >= 2
 
 
+def test_a_document_is_as_rare_as_blocks_tell(shop: Cluster) -> None:
+    """Each field alone is in hundreds of rows, most pairs in hundreds, and some pairs in few: those were asked for."""
+    asked = of(1, "SELECT count(*) FROM dish WHERE doc @> $1", rows=1, blocks=40)
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE dish AS SELECT jsonb_build_object('kind', i % 4, 'sauce', (i % 4 + (i % 97 < 3)::int) % 4) AS doc, repeat('x', 400) AS text FROM generate_series(1, 4000) AS i")  # fmt: skip
+        connection.execute(b"CREATE INDEX ON dish USING gin (doc)")
+        connection.execute(b"VACUUM ANALYZE dish")
+        quickly_prepared(connection, twin_of(asked))
+        [(blocks,)] = connection.execute(b"SELECT (found ->> 'blocks')::float8 FROM pgdrag_twin.statement").fetchall()  # fmt: skip
+    assert blocks == pytest.approx(40, rel=0.15)
+
+
 def test_a_part_of_a_query_has_a_limit_of_its_own(shop: Cluster) -> None:
     """The last reading of each of the ten gauges of a kind."""
     asked = of(1, "SELECT l.at FROM dial AS d CROSS JOIN LATERAL (SELECT at FROM seen WHERE dial = d.id ORDER BY at DESC LIMIT $2) AS l WHERE d.kind = $1", rows=10, blocks=40)  # fmt: skip

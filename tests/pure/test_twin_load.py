@@ -889,6 +889,14 @@ def test_shares_hit_rows_and_blocks_where_strata_span_them() -> None:
     assert sum(x * w.rows for x, w in zip(shares, works, strict=True)) == pytest.approx(7)
 
 
+def test_rows_that_are_near_give_way_to_blocks_and_others_do_not() -> None:
+    """One of 15 calls found nothing, all others twenty rows: no mix of values that find nineteen is meant."""
+    near, far = [Work(20, 650), Work(18.7, 270)], [Work(23, 650), Work(18.7, 270)]
+    target = Work(18.7, 650)
+    assert best_shares(near, target, weighs_blocks=True, costs=[0, 0])[1] == pytest.approx([1, 0])
+    assert best_shares(far, target, weighs_blocks=True, costs=[0, 0])[1][0] < 0.4
+
+
 @given(
     st.lists(st.tuples(st.floats(0, 1e5), st.floats(0, 1e6)), min_size=1, max_size=8),
     st.tuples(st.floats(0, 1e5), st.floats(0, 1e6)),

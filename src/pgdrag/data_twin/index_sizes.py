@@ -28,7 +28,7 @@ SELECT nspname::text, relname::text, amname::text, pg_catalog.pg_relation_size(c
 """
 _SMALL_BYTES, _LEAST_FILL, _MOST_FILL, _FILL = 16 * 8192, 10, 100, 90.0
 _SMALLER = 0.97  # of a B-tree
-_OTHER = 0.05  # of a GiST index: the logarithm of a ratio that is another size
+_OTHER = 0.03  # of a GiST index: the logarithm of a ratio that is another size
 # One that is built with buffers is not sorted; without a cache for these, its rows are inserted one after the other.
 _ONE_BY_ONE = {"buffering": "on"}
 _NO_CACHE: LiteralString = "SET effective_cache_size = 1"

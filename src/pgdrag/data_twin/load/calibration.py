@@ -265,9 +265,8 @@ class Bench:
             if known := _known(found):
                 chosen = dict(next(iter(self._shares(known))).given)
                 near = [replace(x, given=_with(x.given, tuple((n, chosen[n]) for n in units if n in chosen))) for x in near]  # fmt: skip
-        modes = ["joined"] if drawn.has_joins else []
-        modes += [*self._bands()] + (["absent"] if drawn.absent else [])
-        yield [replace(x, mode=mode) for x in near for mode in modes]
+        first, last = ["joined"] * drawn.has_joins, ["absent"] * bool(drawn.absent)
+        yield [replace(x, mode=mode) for x in near for mode in (*first, *self._bands(x.level), *last)]  # fmt: skip
         yield [replace(x, level=level) for x in near[:1] for level in drawn.likely]
         yield [replace(x, given=_with(x.given, limit)) for limit in limits[1:] for x in near]  # fmt: skip
 
@@ -325,7 +324,7 @@ class Bench:
         return ["rows", *of_blocks] if is_of_rows else [*of_blocks, "rows"]
 
     def _near(self, found: Mapping[Stratum, Work | None]) -> list[Stratum]:
-        """Return strata at the level that should be right, and those that were nearest to what is wanted."""
+        """Return strata at the levels that were nearest to what is wanted, and at the one that should be right."""
         target, kind = self._target(), self._kinds[0]
 
         def distance(stratum: Stratum) -> float:
@@ -333,12 +332,13 @@ class Bench:
             return abs(math.log((getattr(work, kind) + 1) / (getattr(target, kind) + 1))) if work else math.inf  # fmt: skip
 
         likely = [Stratum(self._other, x, self._limits()[0]) for x in self._drawn.likely[:1]]
-        chosen = self._ends or [*likely, *sorted(found, key=distance)[:2]]
+        chosen = self._ends or [*sorted(found, key=distance)[:2], *likely]
         return list(dict.fromkeys(replace(x, mode=self._other) for x in chosen))
 
-    def _bands(self) -> Iterator[str]:
+    def _bands(self, level: int) -> Iterator[str]:
         if not self._drawn.is_unique:
-            rows = self._connection.execute(f"SELECT DISTINCT band FROM {self._candidates} WHERE band IS NOT NULL ORDER BY 1".encode())  # fmt: skip
+            band = self._drawn.band(level)
+            rows = self._connection.execute(f"SELECT DISTINCT {band} FROM {self._candidates} WHERE {band} IS NOT NULL ORDER BY 1".encode())  # fmt: skip
             yield from (str(band) for (band,) in rows.fetchall())
 
     def _limits(self) -> list[tuple[tuple[int, str], ...]]:
@@ -543,7 +543,9 @@ class Bench:
                 columns.append(f"{literal(drawn.free.get(number))}::text")
         of_modes = {"joined": "is_joined", "asked": "is_common", "placed": "NOT is_common"}
         which = (
-            f"band = {stratum.mode}" if stratum.mode.isdigit() else of_modes.get(stratum.mode, "")
+            f"{drawn.band(stratum.level)} = {stratum.mode}"
+            if stratum.mode.isdigit()
+            else of_modes.get(stratum.mode, "")
         )
         which = f" WHERE {which}" if which else ""
         source = ASKED if stratum.mode in ("asked", "placed") else self._candidates

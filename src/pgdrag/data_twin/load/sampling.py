@@ -33,7 +33,8 @@ class Sampled:
     Attributes:
         query: its columns are `n` (their order, by lot), `band` (of the first row of each key: 1 if more than
             half as many rows have it as have the most frequent one, 2 if more than a quarter … up to BANDS), `is_joined` (the tables that the statement joins have rows for it, and it meets conditions without a parameter), and for each
-            parameter its values as text: `p3_0`, at the next level `p3_1` …; `a3`, of one parameter: one that is not there.
+            parameter its values as text: `p3_0`, at the next level `p3_1` …; `a3`, of one parameter: one that is not there. Of documents
+            `band_1` … are of the values at that level, with as many fields.
         levels: how many there are of each parameter: 1 or `level_count`.
         absent: parameters that have an `a` column.
         is_unique: a key of the table is compared: at most one row has it.
@@ -42,6 +43,7 @@ class Sampled:
         sizes: parameters that say how long something is that is written: `repeat($1, $2)`.
         bound: a parameter that is one bound for all candidates, and a query for its values, each with more rows beyond it than
             the one before; None: there is none.
+        has_bands: each level has bands of its own.
     """
 
     query: str
@@ -54,6 +56,11 @@ class Sampled:
     free: Mapping[int, str | None] = field(default_factory=dict)
     sizes: tuple[int, ...] = ()
     bound: tuple[int, str] | None = None
+    has_bands: bool = False
+
+    def band(self, level: int) -> str:
+        """Return the column that has the bands of values at a level."""
+        return f"band_{level}" if level and self.has_bands else "band"
 
     def column(self, parameter: int, level: int, *, is_absent: bool) -> str:
         """Return the column that has a parameter's values at a level."""
@@ -125,17 +132,28 @@ class _Maker(ParameterValues):
         conditions = [*(f"({x}) IS NOT NULL" for x in needed), *self._constants(main)]
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         source = f"{self._base(main, root)}{self._joined(main)}{where}" if root else f"(SELECT 1 AS {ROW}) AS {main}"  # fmt: skip
+        documents = [n for n in values if self._is_document(n)] if keys and not is_unique else []
+        more = range(1, max((len(values[n]) for n in documents), default=1))
+        alike = {x: f"PARTITION BY {', '.join(f'p{n}_{x}' for n in documents)}" for x in more}
+        counted = [f", count(*) OVER ({of}) AS often_{x}, row_number() OVER ({of} ORDER BY n) = 1 AS is_first_{x}" for x, of in alike.items()]  # fmt: skip
+        bands = [_band("", "band"), *(_band(f"_{x}", f"band_{x}") for x in more)]
         query = f"""
-            SELECT c.*, CASE WHEN is_first THEN least(1 + floor(log(2.0, (max(often) OVER ())::numeric / often)), {BANDS})::int END AS band
-              FROM (SELECT row_number() OVER (ORDER BY {main}.{ROW}) AS n, {counts}, {joins or "true"} AS is_joined,
-                           {", ".join(columns)}
-                      FROM {source}
-                     ORDER BY 1 LIMIT {LISTS if self._has_lists() else CANDIDATES}) AS c"""
+            SELECT c.*, {", ".join(bands)}
+              FROM (SELECT c.*{"".join(counted)}
+                      FROM (SELECT row_number() OVER (ORDER BY {main}.{ROW}) AS n, {counts}, {joins or "true"} AS is_joined,
+                                   {", ".join(columns)}
+                              FROM {source}
+                             ORDER BY 1 LIMIT {LISTS if self._has_lists() else CANDIDATES}) AS c) AS c"""
         rest = {n: value for n, value in free.items() if n not in values}
         return Sampled(
             query, {n: len(x) for n, x in values.items()}, max(map(len, values.values())), frozenset(absent),
-            is_unique or not keys or self.has_told_bound, bool(joins), self._likely(main, max(map(len, values.values()))), rest, sizes, bound,
+            is_unique or not keys or self.has_told_bound, bool(joins), self._likely(main, max(map(len, values.values()))), rest, sizes, bound, bool(more),
         )  # fmt: skip
+
+    def _is_document(self, number: int) -> bool:
+        """Whether a parameter is a document that a row has to contain: levels have more or fewer of its fields."""
+        x = self.compared.get(number)
+        return x is not None and x.operator == "@>" and self.one.types[number - 1] == "jsonb"
 
     def _constants(self, main: str) -> Iterator[str]:
         """Yield what rows fulfil that have the values which parameters always had, or several entries where these are asked for."""
@@ -262,3 +280,9 @@ class _Maker(ParameterValues):
                 needed.add(one)
                 one = before[one]
         return [x for x in before if x in needed]
+
+
+def _band(counted: str, name: str) -> str:
+    """Return the column that has the band of a key, by how many rows have it."""
+    most = f"(max(often{counted}) OVER ())::numeric / often{counted}"
+    return f"CASE WHEN is_first{counted} THEN least(1 + floor(log(2.0, {most})), {BANDS})::int END AS {name}"

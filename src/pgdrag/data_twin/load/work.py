@@ -16,6 +16,7 @@ SOME = 6  # executions that are enough to tell a mean, where each takes long
 _CLOSE = 0.05  # of what was wanted
 # What a share of the rows, or of the blocks, costs that is missing or too much.
 _ROWS_WEIGHT, _BLOCKS_WEIGHT = 100.0, 4.0
+_ROWS_NEAR = 0.08  # of the rows: what is as near counts no more than blocks do
 _PAGE_BYTES = 8192
 
 Values = Sequence[str | None]
@@ -115,8 +116,8 @@ def best_shares(
 ) -> tuple[float, list[float]]:  # fmt: skip
     """Return shares, whose sum is 1, that come as near to the target as any do, behind what they cost.
 
-    Rows count more than blocks; of shares that are as near, those whose executions are each like the target, and not
-    only on average, with the lower costs.
+    Rows count more than blocks, until they are near; of shares that are as near, those whose executions are each like the
+    target, and not only on average, with the lower costs.
 
     Args:
         together: some of the works, and the share that these have together.
@@ -125,28 +126,29 @@ def best_shares(
     from scipy.optimize import linprog
 
     count = len(works)
-    kinds = [(_ROWS_WEIGHT, "rows", 0.05)] + (
-        [(_BLOCKS_WEIGHT, "blocks", 4.0)] if weighs_blocks else []
-    )
+    kinds = [("rows", 0.05), ("blocks", 4.0)] if weighs_blocks else [("rows", 0.05)]
     own = [
-        cost + 0.2 * sum(abs(math.log((getattr(x, k) + 1) / (getattr(target, k) + 1))) for _, k, _ in kinds)
+        cost + 0.2 * sum(abs(math.log((getattr(x, k) + 1) / (getattr(target, k) + 1))) for k, _ in kinds)
         for x, cost in zip(works, costs, strict=True)
     ]  # fmt: skip
-    # For each kind two more variables: how much more, and how much less it is than the target, as a share of that.
-    objective = own + [weight for weight, _, _ in kinds for _ in range(2)]
-    equal, sums = [[1.0] * count + [0.0] * (2 * len(kinds))], [1.0]
-    for at, (_, kind, least) in enumerate(kinds):
+    # Further variables: how much more, and how much less it is than the target, as a share of that; first what is near.
+    apart: list[tuple[str, float, float | None]] = [("rows", _ROWS_WEIGHT, None)]
+    apart += [("rows", _BLOCKS_WEIGHT, _ROWS_NEAR), ("blocks", _BLOCKS_WEIGHT, None)] * weighs_blocks  # fmt: skip
+    objective = own + [weight for _, weight, _ in apart for _ in range(2)]
+    most_of_each = [None] * count + [most for _, _, most in apart for _ in range(2)]
+    none = [0.0] * (2 * len(apart))
+    equal, sums = [[1.0] * count + none], [1.0]
+    for kind, least in kinds:
         goal = max(getattr(target, kind), least)
-        slack = [0.0] * (2 * len(kinds))
-        slack[2 * at], slack[2 * at + 1] = -1.0, 1.0
+        slack = [sign * (of == kind) for of, _, _ in apart for sign in (-1.0, 1.0)]
         equal.append([getattr(x, kind) / goal for x in works] + slack)
         sums.append(getattr(target, kind) / goal)
     if together is not None:
-        equal.append([*map(float, together[0]), *[0.0] * (2 * len(kinds))])
+        equal.append([*map(float, together[0]), *none])
         sums.append(together[1])
-    upper = None if at_most is None else [[*map(float, at_most[0]), *[0.0] * (2 * len(kinds))]]
+    upper = None if at_most is None else [[*map(float, at_most[0]), *none]]
     most = None if at_most is None else [at_most[1]]
-    solved = linprog(objective, A_ub=upper, b_ub=most, A_eq=equal, b_eq=sums, bounds=(0, None), method="highs")  # fmt: skip
+    solved = linprog(objective, A_ub=upper, b_ub=most, A_eq=equal, b_eq=sums, bounds=[(0, x) for x in most_of_each], method="highs")  # fmt: skip
     assert solved.success, "any shares are a solution, more or less near"
     return float(solved.fun), [max(float(x), 0.0) for x in solved.x[:count]]
 
