@@ -54,4 +54,4 @@ pub use statement::{Protocol, Statement};
 pub use token::is_variable_name;
 pub use value::Value;
 pub use variables::{Slot, Variables};
-pub use weights::{Choice, split_weight};
+pub use weights::{Choice, Deck, split_weight};

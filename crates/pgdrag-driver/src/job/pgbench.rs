@@ -12,6 +12,9 @@ use crate::script::tables::Tables;
 pub struct PgbenchJob {
     /// The scripts; each is a transaction type.
     pub scripts: Vec<ScriptJob>,
+    /// Whether each client draws scripts as often as their weights say, also in a short run; else each draw is by lot.
+    #[serde(default)]
+    pub even_mix: bool,
     /// How statements are sent.
     pub statements: Statements,
     /// Variables that every client begins with.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use pgbench_script::{Client, Generator, ResultKind, Results, Slot, Step, Value};
+use pgbench_script::{Client, Deck, Generator, ResultKind, Results, Slot, Step, Value};
 use pgwire::value::Format;
 
 use super::pools::Taker;
@@ -20,6 +20,8 @@ pub struct Terminal {
     shared: Arc<Shared>,
     client: Client,
     choice: Generator,
+    /// What it draws scripts from, where not each draw is by lot.
+    deck: Option<Deck>,
     /// Where it is in the pools.
     taker: Taker,
     /// What it runs throughout, where it draws nothing.
@@ -50,16 +52,18 @@ impl Terminal {
     pub(super) async fn open(
         shared: Arc<Shared>,
         number: u32,
-        draws: Draws,
+        mut draws: Draws,
         conn: &mut Connection,
     ) -> Result<Self, Error> {
         let client = shared.client(number, draws.functions, draws.default_seed);
         let account = shared.sums.open();
         let own = shared.job.clients.get(number as usize).copied();
+        let deck = shared.job.even_mix.then(|| Deck::new(&mut draws.choice));
         let mut terminal = Self {
             shared,
             client,
             choice: draws.choice,
+            deck,
             taker: draws.pools,
             own,
             has_begun: false,
@@ -295,7 +299,10 @@ impl workload::Terminal for Terminal {
     fn draw(&mut self) -> usize {
         let script = self.own.unwrap_or_else(|| {
             let choice = self.shared.choice.as_ref().expect("a run has scripts with weights");
-            choice.draw(&mut self.choice)
+            match &mut self.deck {
+                Some(deck) => deck.draw(choice, &mut self.choice),
+                None => choice.draw(&mut self.choice),
+            }
         });
         // Before the script begins, so that a retry has the same row.
         self.shared.pools.take(script, &mut self.taker, &mut self.client.variables);
