@@ -246,7 +246,7 @@ def _open_journal(path: Path) -> Journal:
 
 def _read_all(journal: Journal) -> None:
     for one in journal.summaries():
-        journal.trial_lines(one.run_id)
+        journal.ended_trials(one.run_id, most=5)
         journal.run(one.run_id)
 
 

@@ -142,6 +142,24 @@ def test_a_wrong_guess_gives_way_with_its_results(journal: Journal) -> None:
     assert journal.run(run_id).planned_trials == len(asked)
 
 
+def test_a_page_gets_the_last_trials_that_have_ended_and_how_many_there_are(
+    journal: Journal,
+) -> None:
+    run_id = begin(journal)
+    block = Block(tuple(rung.treatment for rung in STUDY.rungs) * 2)
+    *trials, last = expand(block, STUDY, seed=5, block_number=1, first_number=1)
+    journal.plan_trials(run_id, trials)
+    journal.plan_trials(run_id, [last], is_ahead=True)
+    for trial in (trials[0], *trials, last):  # the first one twice
+        result = SimulatedTrialRunner(Truth()).run(trial, lambda event: None)
+        journal.end_attempt(run_id, journal.begin_attempt(run_id, trial.number), result)
+    assert journal.ended_trials(run_id, most=0) == (len(trials), [])
+    journal.begin_attempt(run_id, 2)
+    count, lines = journal.ended_trials(run_id, most=2)
+    assert count == len(trials) - 1
+    assert [x.number for x in lines] == [x.number for x in (*trials[:1], *trials[2:])][:-3:-1]
+
+
 def test_runs_are_found_by_id_by_start_and_as_the_last(journal: Journal) -> None:
     first, second = begin(journal), begin(journal)
     assert second != first
@@ -383,7 +401,7 @@ def test_a_value_of_another_kind_in_any_column_is_read_or_told_in_words(journal:
             with closing(Journal(journal.path)) as opened:
                 try:
                     for one in opened.summaries():
-                        opened.trial_lines(one.run_id)
+                        opened.ended_trials(one.run_id, most=5)
                         opened.run(one.run_id)
                 except JournalError:
                     told.add((table, column))

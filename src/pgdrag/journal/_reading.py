@@ -22,7 +22,7 @@ SAMPLE = ", ".join(one.name for one in fields(Sample))  # its columns have its f
 _SAMPLE = tuple[tuple(get_type_hints(Sample)[one.name] for one in fields(Sample))]  # type: ignore[valid-type, misc]
 _RUN = tuple[str, str, str, str, int, float, float | None, str, int | None, int]
 _SUMMARY = tuple[str, str, str, str, int | None, str, float, float | None, int, int]
-_TRIAL_LINE = tuple[int, str, str, str, int | None, float | None, int | None]
+_TRIAL_LINE = tuple[int, str, str, str, int | None, float | None]
 
 # An id names the file of a report; pgdrag gives no others.
 _RUN_ID = re.compile(r"\w[\w.-]*")
@@ -50,7 +50,7 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class TrialLine:
-    """A planned trial, and what came of it so far: "" as its outcome where it has not ended."""
+    """A trial that has ended, and what came of it."""
 
     number: int
     treatment: str
@@ -228,18 +228,26 @@ class JournalReading(JournalFile):
             return str(title or name)
         raise self._missing(run_id)
 
-    def trial_lines(self, run_id: str) -> list[TrialLine]:
-        """Return the trials of a run that are planned, in their order, without reading their results."""
-        rows = self._rows(
+    def ended_trials(self, run_id: str, *, most: int) -> tuple[int, list[TrialLine]]:
+        """Return how many trials of a run have ended, and the last of them, last first, without reading their results.
+
+        Args:
+            most: how many lines.
+        """
+        ended = """
+              FROM attempt JOIN trial USING (run_id, number)
+             WHERE run_id = ? AND outcome IS NOT NULL AND NOT is_ahead AND NOT EXISTS (
+                   SELECT 1 FROM attempt AS later WHERE later.run_id = attempt.run_id
+                      AND later.number = attempt.number AND later.attempt > attempt.attempt)
             """
-            SELECT number, treatment, coalesce(outcome, ''), coalesce(reason, ''), committed, elapsed_s, max(attempt)
-              FROM trial LEFT JOIN attempt USING (run_id, number)
-             WHERE run_id = ? AND NOT is_ahead GROUP BY number ORDER BY number
-            """,
-            (run_id,),
+        ((count,),) = self._rows(f"SELECT count(*) {ended}", (run_id,))
+        rows = self._rows(
+            "SELECT number, treatment, outcome, coalesce(reason, ''), committed, elapsed_s "
+            f"{ended} ORDER BY number DESC LIMIT ?",
+            (run_id, most),
             kind=_TRIAL_LINE,
         )
-        return [TrialLine(*row) for *row, _ in rows]
+        return count, [TrialLine(*row) for row in rows]
 
     def summaries(
         self, matching: str = "", *, most: int = -1, skipped: int = 0

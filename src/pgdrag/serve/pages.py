@@ -254,8 +254,8 @@ class RunPages:
                     yield "series", figure
 
     def _trials_values(self, run_id: str, journal: Journal) -> dict[str, Any]:
-        ended = [one for one in journal.trial_lines(run_id) if one.outcome]
-        return {"run": self._now(run_id, journal), "finished": ended, "most": _MOST_TRIALS}
+        finished, last = journal.ended_trials(run_id, most=_MOST_TRIALS)
+        return {"run": self._now(run_id, journal), "finished": finished, "last": last}
 
     # --- pages -----------------------------------------------------------------------------------
 
