@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import queue
 import random
 import signal
@@ -45,18 +46,25 @@ class Campaign:
     ends_s: float = float("inf")
     rounds: list[Round] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _disk: Place | None = None
 
-    def work(self) -> None:
-        """Play rounds, in places of this thread's own."""
-        with ExitStack() as stack:
-            places: dict[bool, Place] = {}
-            while (number := self._next()) is not None:
-                one, draw = draw_round(self.seed, number, self.only)
-                on_disk = one.kind.is_on_disk
-                if on_disk not in places:
-                    places[on_disk] = stack.enter_context(place(on_disk=on_disk))
-                play(one, draw, places[on_disk])
-                self._end(one)
+    def work(self, stack: ExitStack) -> None:
+        """Play rounds in a place of this thread's own, and in one for all where one of them plays at a time.
+
+        Args:
+            stack: takes the places away, once all threads have ended.
+        """
+        own: Place | None = None
+        while (number := self._next()) is not None:
+            one, draw = draw_round(self.seed, number, self.only)
+            if one.kind.is_on_disk:
+                with self._lock:
+                    self._disk = self._disk or stack.enter_context(place(on_disk=True))
+                play(one, draw, self._disk)
+            else:
+                own = own or stack.enter_context(place(on_disk=False))
+                play(one, draw, own)
+            self._end(one)
 
     def _next(self) -> int | None:
         with self._lock:
@@ -80,7 +88,7 @@ class Campaign:
             "command": one.kind.name,
             "fault": one.fault.name,
             "victim": one.fault.victim,
-            "moment": "change" if one.fault.share is None else "time",
+            "moment": "change" if one.fault.is_by_change else "time",
             "missed": one.is_missed,
             "took_s": round(one.took_s, 1),
             "found": one.found,
@@ -119,7 +127,7 @@ def options_of(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="of what is drawn (default: drawn, and shown)")
     parser.add_argument("--round", type=int, help="play this one alone")
     parser.add_argument("--only", default="", help=f"commands, of {', '.join(KINDS)}")
-    parser.add_argument("--jobs", type=int, default=2, help="rounds at the same time (default: 2)")
+    parser.add_argument("--jobs", type=int, default=2 * (os.cpu_count() or 1), help="rounds at the same time (default: two for each processor)")  # fmt: skip
     parser.add_argument("--record", type=Path, help="add a line of JSON a round to this file")
     parser.add_argument("--summary", type=Path, help="print the summary of such a file, and play nothing")  # fmt: skip
     found = parser.parse_args(argv)
@@ -152,8 +160,9 @@ def main() -> int:
         # No more rounds are begun; what a command under test is sent is not ignored by it.
         signal.signal(number, lambda *_: setattr(campaign, "ends_s", 0.0))
     failures: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
-    with ThreadPoolExecutor(1 if options.round is not None else options.jobs) as pool:
-        for done in [pool.submit(campaign.work) for _ in range(options.jobs)]:
+    jobs = 1 if options.round is not None else options.jobs
+    with ExitStack() as stack, ThreadPoolExecutor(jobs) as pool:
+        for done in [pool.submit(campaign.work, stack) for _ in range(jobs)]:
             if (error := done.exception()) is not None:
                 failures.put(error)
     print_summary([campaign._written(x) for x in campaign.rounds], console)

@@ -18,6 +18,8 @@ from place import END_TIMEOUT_S, IS_ROOT, Command, Place, descendants, role_of, 
 SIGNALS = ("KILL", "TERM", "INT", "HUP")
 FULL, SECOND, MEMORY, STOP = "full disk", "second pgdrag", "out of memory", "STOP"
 VICTIM_TIMEOUT_S = 30.0
+# What is there from a command's beginning to its end; others come and go with its trials.
+_LASTING = ("pgdrag", "both", "all", "guardian", "home", "scratch")
 _CGROUPS = Path("/sys/fs/cgroup")
 # Where a group's memory is limited: the first version's hierarchy, else the second one's.
 _PARENT, _LIMIT = (
@@ -29,29 +31,41 @@ HAS_GROUPS = IS_ROOT and os.access(_PARENT, os.W_OK)
 
 
 @dataclass(frozen=True)
+class Length:
+    """How long a command takes: in seconds, and in changes of its files."""
+
+    s: float
+    changes: int = 0
+
+
+@dataclass(frozen=True)
 class Fault:
     """What happens to whom, and when.
 
     Attributes:
         name: what happens.
         victim: the role of a process; "home" or "scratch" of a full disk.
-        share: the moment, of the time that the command takes; None: after a change.
-        change: how many changes of its files are waited for, else.
+        share: the moment, of the time that the command takes, or of the changes of its files.
+        is_by_change: it is of the changes.
         delay_s: from that change on; or how long a stopped process stands still.
         results: how many of the run are on disk before; 0: the moment is as above.
     """
 
     name: str
     victim: str
-    share: float | None
-    change: int
+    share: float
+    is_by_change: bool
     delay_s: float
     results: int = 0
 
     def __str__(self) -> str:
         if self.results:
             return f"{self.name} {self.victim}, after {self.results} results"
-        when = f"{self.share:.0%} into it" if self.share is not None else f"{1000 * self.delay_s:.0f} ms after change {self.change} of its files"  # fmt: skip
+        when = f"{self.share:.0%} into it"
+        if self.is_by_change:
+            when = (
+                f"{1000 * self.delay_s:.0f} ms after {self.share:.0%} of the changes of its files"
+            )
         return f"{self.name} {self.victim}, {when}"
 
     @property
@@ -75,7 +89,8 @@ def draw_fault(kind: Kind, draw: random.Random) -> Fault:
     if HAS_GROUPS:
         names.append(MEMORY)
     name = draw.choice(names)
-    share = draw.uniform(0, 0.95) if draw.random() < 0.5 or not kind.resumed else None
+    share = draw.uniform(0, 0.95)
+    is_by_change = bool(kind.resumed) and draw.random() < 0.5
     if name == FULL:
         victim = draw.choice(("home", "scratch"))
     elif name == SECOND:
@@ -87,20 +102,22 @@ def draw_fault(kind: Kind, draw: random.Random) -> Fault:
             possible = [x for x in possible if x not in ("server", "backend")]
         # Each command's own process is the one that people kill.
         victim = draw.choice([*possible, "pgdrag"])
+    if kind.resumed and victim not in _LASTING:
+        share *= 0.75  # at the end of a run it would come too late for them
     delay_s = draw.uniform(0.1, 3.0) if name == STOP else draw.uniform(0, 0.03)
-    return Fault(name, victim, share, draw.randint(1, 40), delay_s)
+    return Fault(name, victim, share, is_by_change, delay_s)
 
 
 @contextmanager
 def struck(
-    fault: Fault, kind: Kind, here: Place, command: Command, length_s: float
+    fault: Fault, kind: Kind, here: Place, command: Command, length: Length
 ) -> Iterator[bool]:
     """Wait for the moment and let it happen; what can be is mended when the block, which waits for the end, is over.
 
     Yields:
         Whether it happened before the command had ended.
     """
-    _wait_for_moment(fault, here, command, length_s)
+    _wait_for_moment(fault, here, command, length)
     if fault.name == FULL:
         point = here.directory / ("home" if fault.victim == "home" else "disk")
         try:
@@ -152,30 +169,15 @@ def _victims(fault: Fault, kind: Kind, here: Place, command: Command) -> list[ps
             return [x for x in tree if role_of(x) == role][-1:]
 
 
-def _wait_for_moment(fault: Fault, here: Place, command: Command, length_s: float) -> None:
+def _wait_for_moment(fault: Fault, here: Place, command: Command, length: Length) -> None:
     if fault.results:
         wait(END_TIMEOUT_S, lambda: here.results() >= fault.results or command.has_ended())
         return
-    if fault.share is not None:
-        wait(fault.share * length_s, command.has_ended)
+    if not fault.is_by_change:
+        wait(fault.share * length.s, command.has_ended)
         return
-    seen: dict[Path, int] = {}
-    left = fault.change
-
-    def have_come() -> bool:
-        nonlocal left
-        for path in (
-            here.undo,
-            here.home / "journal.sqlite-wal",
-            *(here.home / "live").glob("*.jsonl"),
-        ):
-            with suppress(OSError):
-                size = path.stat().st_size
-                left -= seen.get(path) != size
-                seen[path] = size
-        return left < 0 or command.has_ended()
-
-    wait(2 * length_s, have_come)
+    after = int(fault.share * length.changes)
+    wait(2 * length.s, lambda: command.changes.look() > after or command.has_ended())
     time.sleep(0 if fault.name == STOP else fault.delay_s)
 
 

@@ -44,12 +44,35 @@ class Failed(Exception):
 
 
 @dataclass
+class Changes:
+    """Counts changes of what outlives a pgdrag: its journal, what runs show of themselves, its undo journal."""
+
+    home: Path
+    undo: Path
+    count: int = 0
+    _sizes: dict[str, int] = field(default_factory=dict)
+
+    def look(self) -> int:
+        """Return how many have been seen, with those since the last look."""
+        paths = [str(self.undo), f"{self.home}/journal.sqlite-wal"]
+        with suppress(FileNotFoundError), os.scandir(self.home / "live") as entries:
+            paths += [x.path for x in entries if x.name.endswith(".jsonl")]
+        for path in paths:
+            with suppress(OSError):
+                size = os.stat(path).st_size  # noqa: PTH116 -- hundreds of times a second
+                self.count += self._sizes.get(path) != size
+                self._sizes[path] = size
+        return self.count
+
+
+@dataclass
 class Command:
     """A pgdrag that was started, and what it wrote."""
 
     words: tuple[str, ...]
     process: subprocess.Popen[bytes]
     output: Path
+    changes: Changes
 
     @property
     def said(self) -> str:
@@ -139,14 +162,12 @@ class Place:
 
     Attributes:
         disk: the block device under that; None: it is in memory.
-        lengths: how long commands take here, by kind, s.
         control_groups: that its runs made.
         noted: processes of the round, whose end is waited for, and names of shared memory.
     """
 
     directory: Path
     disk: Path | None = None
-    lengths: dict[str, float] = field(default_factory=dict)
     control_groups: set[str] = field(default_factory=set)
     noted: dict[psutil.Process, None] = field(default_factory=dict)
     noted_memory: set[str] = field(default_factory=set)
@@ -217,7 +238,7 @@ class Place:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        return Command(words, process, output)
+        return Command(words, process, output, Changes(self.home, self.undo))
 
     def run(self, *words: str, expected: tuple[int, ...] = (0,)) -> Command:
         """Run pgdrag to its end, which must be a good one."""

@@ -14,16 +14,17 @@ import signal
 import sqlite3
 import time
 import traceback
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 
-from faults import MEMORY, SECOND, Fault, draw_fault, struck
+from faults import MEMORY, SECOND, SIGNALS, Fault, Length, draw_fault, struck
 from kinds import KINDS, Kind, plan_of, runs_of
 from machine import Machine
-from place import Command, Failed, Place, wait
+from place import END_TIMEOUT_S, Command, Failed, Place, wait
 
 from pgdrag.errors import EXIT_INTERNAL, EXIT_MISUSE, EXIT_STATUSES
 from pgdrag.model import RunRecord
@@ -88,23 +89,30 @@ def play(one: Round, draw: random.Random, here: Place) -> None:
     one.took_s = time.monotonic() - began_s
 
 
-def _measure_length(kind: Kind, here: Place, draw: random.Random) -> None:
-    """Let a command of a kind run to its end once; it also leaves what later ones find: datasets, settings."""
-    if kind.name in here.lengths:
-        return
-    here.begin_round(0)
-    kind.prepare(here, draw)
-    began_s = time.monotonic()
-    if kind.is_endless:
-        here.lengths[kind.name] = 2.0
-        return
-    command = here.run(*kind.words(here))
-    here.lengths[kind.name] = time.monotonic() - began_s
-    if kind.is_fixed:
-        _PLANS.setdefault(kind.name, plan_of(newest_run(here, command)))
-
-
+# How long an undisturbed command takes, and what it plans, by kind: the same wherever it runs.
+LENGTHS: dict[str, Length] = {}
 _PLANS: dict[str, list[tuple[int, int, int, str]]] = {}
+_MEASURING: defaultdict[str, Lock] = defaultdict(Lock)
+
+
+def _measure_length(kind: Kind, here: Place, draw: random.Random) -> None:
+    """Let a command of a kind run to its end, once in all places."""
+    with _MEASURING[kind.name]:
+        if kind.name in LENGTHS:
+            return
+        if kind.is_endless:
+            LENGTHS[kind.name] = Length(2.0)
+            return
+        here.begin_round(0)
+        kind.prepare(here, draw)
+        began_s = time.monotonic()
+        command = here.start(*kind.words(here))
+        wait(END_TIMEOUT_S, lambda: command.changes.look() < 0 or command.has_ended())
+        command.end()
+        _refuse_failed(command)
+        if kind.is_fixed:
+            _PLANS[kind.name] = plan_of(newest_run(here, command))
+        LENGTHS[kind.name] = Length(time.monotonic() - began_s, command.changes.count)
 
 
 def _played(one: Round, draw: random.Random, here: Place) -> list[str]:
@@ -118,7 +126,7 @@ def _played(one: Round, draw: random.Random, here: Place) -> list[str]:
     command = here.start(*kind.words(here), *patience)
     kind.meets(command)
     second = here.start(*kind.words(here), *patience) if patience else None
-    with struck(fault, kind, here, command, here.lengths[kind.name]) as was_hit:
+    with struck(fault, kind, here, command, LENGTHS[kind.name]) as was_hit:
         one.is_missed = not was_hit
         if kind.is_endless and not fault.ends_pgdrag and was_hit:
             wait(1.0, command.has_ended)
@@ -132,7 +140,8 @@ def _played(one: Round, draw: random.Random, here: Place) -> list[str]:
     if one.is_missed:
         _refuse_failed(command)
         # The first one may have taken longer, as it made what later ones find.
-        here.lengths[kind.name] = min(here.lengths[kind.name], time.monotonic() - began_s)
+        changes = command.changes.count or LENGTHS[kind.name].changes
+        LENGTHS[kind.name] = Length(time.monotonic() - began_s, changes)
         return []
     found = _ended_badly(fault, command, status)
     if second is not None and is_second_bad:
@@ -174,6 +183,8 @@ def _ended_badly(fault: Fault, command: Command, status: int) -> list[str]:
     if fault.ends_pgdrag or fault.name in (SECOND, MEMORY):
         allowed.update(_KILLED)
     said, found = command.said, []
+    if fault.name in SIGNALS and fault.victim == "pgdrag" and not said:
+        allowed.add(-signal.Signals[f"SIG{fault.name}"])  # Python had not begun with it
     if status not in allowed:
         found.append(f"{command} ended with {status}")
     if status == EXIT_MISUSE and not re.search("^error: ", said, re.M):

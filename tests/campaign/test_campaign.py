@@ -13,20 +13,24 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "postgres"))
 
-from faults import Fault
+from faults import Fault, Length
 from kinds import KINDS, Kind
 from place import Place, place
-from rounds import Round, play
+from rounds import LENGTHS, Round, play
 
 # With a result on disk, and others to come: as few as there can be.
 ROUNDS = [
     (
         replace(KINDS["run"], words=lambda here: (*KINDS["run"].words(here), "--replicates", "1")),
-        Fault("KILL", "pgdrag", None, 0, 0.0, results=1),
+        Fault("KILL", "pgdrag", 0.0, is_by_change=False, delay_s=0.0, results=1),
         ("resume",),
     ),
     *(
-        (kind, Fault("KILL", "both", None, 0, 0.0, results=1), ("clean",))
+        (
+            kind,
+            Fault("KILL", "both", 0.0, is_by_change=False, delay_s=0.0, results=1),
+            ("clean",),
+        )
         for kind in KINDS.values()
         if kind.is_on_disk
     ),
@@ -48,7 +52,7 @@ def test_after_a_kill_nothing_is_lost_or_left(
     if kind.is_on_disk is (here.disk is None):
         pytest.skip("in the other place")
     # How long an undisturbed one takes is of no matter for these moments, but of tens of seconds here.
-    here.lengths.setdefault(kind.name, 6.0)
+    LENGTHS.setdefault(kind.name, Length(6.0))
     one = Round(1, kind, fault, after)
     play(one, random.Random(1), here)
     assert one.found == [], "\n".join(one.found)
