@@ -66,6 +66,8 @@ CREATE TABLE s.trip (bike int NOT NULL, during daterange NOT NULL);
 CREATE INDEX trip_during ON s.trip USING gist (during);
 CREATE INDEX trip_bike ON s.trip USING gist (bike, during) WITH (fillfactor = 80);
 INSERT INTO s.trip SELECT i * 7919 % 401, daterange(date '2026-01-01' + i * 104729 % 367, date '2026-01-01' + i * 104729 % 367 + 1 + i % 6) FROM generate_series(1, 8000) AS i;
+CREATE TABLE s.seen (id int PRIMARY KEY, note text NOT NULL);
+INSERT INTO s.seen SELECT i, repeat('x', 99) FROM generate_series(1, 6100) AS i;
 -- Few rows that are changed all the time: on eight pages.
 CREATE TABLE s.counter (id int PRIMARY KEY, n int NOT NULL);
 INSERT INTO s.counter SELECT i, 0 FROM generate_series(1, 6) AS i;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from pgdrag.data_twin.sizes import (
     scaled_settings,
     table_blocks,
 )
+from pgdrag.data_twin.visibility import Unseen, unseen
 from pgdrag.twins.model import Relation, Setting
 
 TABLE = Relation("s", "t", "table", 1000, 1e5, bytes=8_192_000, live_rows=100_000)
@@ -77,3 +79,17 @@ def test_caches_shrink_and_memory_of_an_operation_does_not() -> None:
         Setting("effective_cache_size", None, "8kB"),
     )
     assert scaled_settings(settings, 0.5) == {"shared_buffers": "524288kB"}
+
+
+def test_pages_with_dead_rows_and_pages_that_came_later_are_not_known_to_be_visible() -> None:
+    vacuumed = replace(TABLE, pages=1000, all_visible_pages=1000, bytes=8192 * 1000, bytes_before=8192 * 1000)  # fmt: skip
+    assert unseen(vacuumed, 8192) == Unseen(0, 0, 0)
+    dead = replace(vacuumed, dead_rows=700, moved={"n_tup_upd": 200})
+    assert unseen(dead, 8192).known == pytest.approx(1 - math.exp(-0.5))
+    # Those of the window are of the time since it was vacuumed.
+    again = replace(dead, moved={**dead.moved, "autovacuum_count": 1})
+    assert unseen(again, 8192).known == pytest.approx(1 - math.exp(-0.7))
+    assert unseen(replace(dead, all_visible_pages=800), 8192).told == pytest.approx(0.2)
+    assert unseen(replace(vacuumed, bytes_before=8192 * 1250), 8192).behind == pytest.approx(0.2)
+    never = replace(vacuumed, pages=0, all_visible_pages=0)
+    assert unseen(never, 8192) == Unseen(0, 0, 1)

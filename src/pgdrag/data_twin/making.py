@@ -15,6 +15,7 @@ from pgdrag.data_twin.index_sizes import fit_indexes
 from pgdrag.data_twin.rows import TwinRows
 from pgdrag.data_twin.schema import restore_after_rows, restore_before_rows
 from pgdrag.data_twin.sizes import table_blocks
+from pgdrag.data_twin.visibility import hide_pages
 from pgdrag.twins.model import Twin
 
 _MOST_S = 3 * 3600.0
@@ -83,6 +84,7 @@ def restore_rows(
     notes += fit_indexes(connection, twin, scale=scale, step=step)
     step("vacuum", 1, 1)
     connection.execute("VACUUM ANALYZE")
+    hide_pages(connection, twin)
     connection.execute(_FORGET_LAST_RANGES)
     keep_notes(connection, notes)
     return tuple(notes)

@@ -30,6 +30,7 @@ from pgdrag.data_twin.load.texts import change_of
 from pgdrag.data_twin.load.work import Work, wanted
 from pgdrag.data_twin.load.written import is_once
 from pgdrag.data_twin.making import keep_notes
+from pgdrag.data_twin.visibility import hide_pages
 from pgdrag.english import counted, listed_some, percent_words
 from pgdrag.twins.ddl import quoted
 from pgdrag.twins.model import Statement, Twin
@@ -128,7 +129,7 @@ def prepare(
     }  # fmt: skip
     keep_job(connection, twin, mix, known, sendable, keeps_plans=kept)
     growth.remove()
-    _vacuum(connection, known.values())
+    _vacuum(connection, known.values(), twin)
     connection.execute("DROP TABLE IF EXISTS pgdrag_twin.candidate, pgdrag_twin.asked")
     connection.execute("RESET ALL")
     keep_notes(connection, notes)
@@ -170,10 +171,12 @@ def _name_schemas(connection: psycopg.Connection[Any], twin: Twin) -> None:
     connection.execute(f"SET search_path = {path}".encode())
 
 
-def _vacuum(connection: psycopg.Connection[Any], known: Iterable[Analysed]) -> None:
-    for schema, name in {(x.table.schema, x.table.name) for x in known if x.table}:
+def _vacuum(connection: psycopg.Connection[Any], known: Iterable[Analysed], twin: Twin) -> None:
+    tables = {(x.table.schema, x.table.name) for x in known if x.table}
+    for schema, name in sorted(tables):
         # What was tried left dead rows behind. All pages, or its rows are estimated from those that changed.
         connection.execute(f"VACUUM (DISABLE_PAGE_SKIPPING) {quoted(schema, name)}".encode())
+    hide_pages(connection, twin, tables=tables)
 
 
 def _are_kept(

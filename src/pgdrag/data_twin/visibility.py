@@ -1,0 +1,105 @@
+"""On which pages does an index-only scan look for whether rows are visible? On those that changed since VACUUM was there.
+
+A data twin that is vacuumed has none, and its index-only scans read less than the original's. A DELETE that is undone leaves
+no other trace than that its pages are no longer known to be visible to all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from pgdrag.data_twin.sizes import bytes_before
+from pgdrag.twins.model import Relation, Twin
+
+# A page's lot is the same each time: of a larger share are all pages of a smaller one.
+_TOUCH = sql.SQL("""
+WITH page AS (SELECT min(ctid) AS row, ((ctid::text::point)[0])::int8 AS n FROM ONLY {table} GROUP BY 2),
+     lot AS (SELECT row, n >= {tail} * (SELECT max(n) + 1 FROM page) OR (pg_catalog.hashint8(n) + 2147483648.0) / 4294967296.0 < {share} AS is_touched
+               FROM page),
+     gone AS (DELETE FROM ONLY {table} WHERE ctid = ANY (ARRAY(SELECT row FROM lot WHERE is_touched)) RETURNING 1)
+SELECT 1 / (0 * count(*)) FROM gone
+""")
+_LEAST = 0.005  # of the pages
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Which share of a table's pages is not known to be visible to all.
+
+    Attributes:
+        told: of the pages that there were when VACUUM or ANALYZE last counted, as it counted: the planner's share.
+        known: of those now.
+        behind: of all pages, at the end of the table: they came later.
+    """
+
+    told: float
+    known: float
+    behind: float
+
+
+def unseen(relation: Relation, block_bytes: int) -> Unseen:
+    """Return which share of a table's pages was not known to be visible to all when the window began.
+
+    Dead rows are since VACUUM was there, and lie on pages by lot.
+    """
+    size = bytes_before(relation, relation)
+    pages = relation.pages if size is None else max(round(size / block_bytes), 0)
+    counted, moved = min(relation.pages, pages), relation.moved
+    if not counted:
+        return Unseen(0.0, 0.0, 1.0 if pages else 0.0)
+    visible = min(relation.all_visible_pages / relation.pages, 1.0)
+    was_vacuumed = moved.get("vacuum_count", 0) + moved.get("autovacuum_count", 0) > 0
+    within = 0 if was_vacuumed else moved.get("n_tup_upd", 0) + moved.get("n_tup_del", 0)
+    dead = max(relation.dead_rows - within, 0)
+    return Unseen(1 - visible, 1 - visible * math.exp(-dead / counted), 1 - counted / pages)
+
+
+def hide_pages(
+    connection: psycopg.Connection,
+    twin: Twin,
+    *,
+    tables: Collection[tuple[str, str]] | None = None,
+) -> None:
+    """Let as many pages of tables that were vacuumed not be known to be visible to all as in the original.
+
+    The planner knows of as many as it did there.
+
+    Args:
+        connection: of the role whose tables these are, in autocommit.
+        tables: whose; None: of all.
+
+    Raises:
+        psycopg.OperationalError: the server is gone.
+    """
+    for one in _of(twin, tables):
+        found = unseen(one, twin.source.block_bytes)
+        if found.told >= _LEAST:
+            _touch(connection, one, share=found.told, tail=1.0)
+            connection.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(one.schema, one.name)))
+        if max(found.known - found.told, found.behind) >= _LEAST:
+            _touch(connection, one, share=found.known, tail=1 - found.behind)
+
+
+def _of(twin: Twin, tables: Collection[tuple[str, str]] | None) -> Iterator[Relation]:
+    for one in twin.relations:
+        if one.kind == "table" and (tables is None or (one.schema, one.name) in tables):
+            yield one
+
+
+def _touch(connection: psycopg.Connection, one: Relation, *, share: float, tail: float) -> None:
+    table = sql.Identifier(one.schema, one.name)
+    try:
+        with connection.transaction(force_rollback=True):
+            connection.execute(sql.SQL("ALTER TABLE {} DISABLE TRIGGER USER").format(table))
+            # It fails when all is deleted, before foreign keys are checked.
+            connection.execute(_TOUCH.format(table=table, share=share, tail=tail))
+    except psycopg.errors.DivisionByZero:
+        pass
+    except psycopg.Error:  # there is no such table, or it takes too long
+        if connection.closed:
+            raise
