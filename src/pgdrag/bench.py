@@ -26,6 +26,7 @@ from pgdrag.driver.pooler import pooler_note
 from pgdrag.driver.process import Driver, find_driver
 from pgdrag.errors import DriverError, UsageError
 from pgdrag.existing.datasets import asking_about, rows_of
+from pgdrag.factors.treated_workload import workload_of
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Findings
 from pgdrag.host.machine import this_host
@@ -145,6 +146,19 @@ def check_scripts(job: Mapping[str, object]) -> None:
     """
     with _shown_script_lines(job):
         Driver(find_driver()).examples(job)
+
+
+def check_own_scripts(spec: WorkloadSpec) -> None:
+    """Return if the driver understands the scripts that a person wrote for a workload, if there are any.
+
+    Their mistakes would show in the first trial, with its dataset loaded.
+
+    Raises:
+        DriverError: one has a mistake, which is shown where it is.
+    """
+    workload = workload_of(spec, Treatment("as it is"))
+    if workload.has_own_scripts:
+        check_scripts(workload.job())
 
 
 @contextmanager

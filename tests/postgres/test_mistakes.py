@@ -41,6 +41,8 @@ FILES = {
     "key.toml": 'pgdrag = 1\nname = "key"\n[workload]\nkind = "tpcc"\nterminals = 10\n[scales.s]\n',
     "syntax.toml": "pgdrag = 1\nname = mine\n",
     "confs/a.conf": "work_mem = 8MB\n",
+    "script.toml": 'pgdrag = 1\nname = "script"\n[workload]\nkind = "pgbench"\nscripts = ["bad.sql"]\n'
+    '[[rungs]]\nname = "M1"\nsetting = { work_mem = "1MB" }\n[scales.small]\n',
     "bad.sql": "\\set n random(1, 10\nSELECT :n;\n",
     "torn.twin": "\x1f\x8b\b\0\0\0\0\0\2\xff",
     "lab.toml": "local = 2\n",
@@ -555,6 +557,12 @@ MISTAKES = {
         pgdrag doctor --postgres 15 shop
         pgdrag doctor --since notes.txt new.conf
         pgdrag doctor jdbc:postgresql://db1/shop
+        pgdrag doctor db1:5432
+        pgdrag doctor me:hush@db1.example:6432/shop
+        pgdrag compare old.conf new.conf --dsn localhost:5432
+        pgdrag run script.toml
+        pgdrag check script.toml
+        pgdrag compare old.conf new.conf --experiment script.toml
         pgdrag horizon hold --kind holder shop
         pgdrag observe --every 10ms shop
         pgdrag observe --size 1GB50 shop

@@ -43,6 +43,7 @@ def check(
 
     A PostgreSQL of this machine checks the settings. Nothing that the file names is started, and no dataset is loaded.
     """
+    from pgdrag.bench import check_own_scripts
     from pgdrag.cli.place import open_scratch
     from pgdrag.existing.permission import refuse_meaningless_names
     from pgdrag.experiment import experiment_schema, load_experiment
@@ -64,6 +65,8 @@ def check(
         raise UsageError(f'"{experiment}" has no scales', hint="Omit --scale.")
     loaded = None if is_settings else load_experiment(experiment)
     studies = [loaded.study(x) for x in ([scale] if scale else loaded.scales)] if loaded else []
+    for study in studies:
+        check_own_scripts(study.workload)
     scratch = open_scratch()
     here = look_here(scratch, find_binaries(postgres), allowed=allow_change or ())
     refuse_meaningless_names(allow_change or (), here.settings)

@@ -71,6 +71,7 @@ def run(
 
     Programs that the experiment names are shown and asked about first.
     """
+    from pgdrag.bench import check_own_scripts
     from pgdrag.cli.consent import agree
     from pgdrag.cli.existing import ask_to_load, open_existing
     from pgdrag.cli.on_fleet import open_fleet
@@ -87,6 +88,7 @@ def run(
     opened = open_fleet(fleet, dsn=dsn)
     loaded = load_experiment(experiment)
     study = loaded.study(scale)
+    check_own_scripts(study.workload)
     if only is not None:
         study = study.only([name.strip() for name in only.split(",")])
     if replicates is not None:

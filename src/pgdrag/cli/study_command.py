@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
+from pgdrag.bench import check_own_scripts
 from pgdrag.cli.consent import agree, ask, can_answer
 from pgdrag.cli.existing import ask_to_load, open_existing
 from pgdrag.cli.on_fleet import open_fleet
@@ -35,7 +36,6 @@ from pgdrag.experiment.differences import Difference
 from pgdrag.experiment.questions import Conditions, conditions_from, conditions_of, wrong_parameter
 from pgdrag.factors import Phase, Problem, is_of
 from pgdrag.factors.programs import programs_of
-from pgdrag.factors.treated_workload import workload_of
 from pgdrag.host.machine import this_host
 from pgdrag.model import Host, Study, Treatment
 from pgdrag.model.load import LoadProfile
@@ -290,10 +290,6 @@ def conditions(options: StudyOptions, arms: Sequence[Arm], *, is_loaded: bool = 
             raise UsageError("--scale requires --experiment")
         load = _changed(DEFAULT_LOAD, options)
         under = conditions_from(*_workload(options), load, is_loaded=is_loaded)
-        if options.file:  # whose mistakes would show in the first trial, with its dataset loaded
-            from pgdrag.bench import check_scripts
-
-            check_scripts(workload_of(under.workload, Treatment("as it is")).job())
     else:
         for option in ("workload", *_parameters()):
             if getattr(options, option, None) is not None:
@@ -304,6 +300,7 @@ def conditions(options: StudyOptions, arms: Sequence[Arm], *, is_loaded: bool = 
                 )
         under = conditions_of(experiment, options.scale)
         under = replace(under, load=_changed(under.load, options))
+    check_own_scripts(under.workload)
     return replace(
         under,
         is_checked=under.is_checked and options.check,

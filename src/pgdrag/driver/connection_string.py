@@ -7,6 +7,7 @@ psql. The server itself is asked: the driver is given what libpq connected to.
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -48,6 +49,8 @@ _NOT_ENCODED = "invalid percent-encoding (write %25 for a % in a password)"
 # libpq would quote a part of what it cannot read, which may be the password's.
 _NOT_QUOTED = 'missing "=" after a word (put a value with spaces between single quotes)'
 _SECRETS = frozenset({"password", "sslpassword"})
+# What other programs take for a server; whoever it is to connect as may stand before it, with a password.
+_HOST_AND_PORT = re.compile(r"(?:.*@)?([\w.-]+|\[[\da-fA-F:.]+\]):(\d{1,5})(?:/([\w-]*))?")
 
 
 @dataclass(frozen=True)
@@ -311,6 +314,8 @@ def _read(dsn: str | None) -> dict[str, str | int]:
     if dsn != printable(dsn):
         raise UsageError("the connection string is not UTF-8")
     if "=" not in dsn and "://" not in dsn:
+        if (place := _HOST_AND_PORT.fullmatch(dsn)) is not None:
+            raise _no_database(*place.groups())
         return {"dbname": dsn}
     try:
         found = conninfo_to_dict(dsn)
@@ -324,6 +329,15 @@ def _read(dsn: str | None) -> dict[str, str | int]:
             hint='Write "host=db1 dbname=bench user=me" or "postgresql://me@db1/bench".',
         ) from None
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _no_database(host: str, port: str, database: str | None) -> UsageError:
+    address = f"{host}:{port}"
+    return UsageError(
+        f'"{address}" is a host and a port, not the name of a database',
+        hint=f'Write "postgresql://{address}/{database or ""}" or '
+        f'"host={host.strip("[]")} port={port}{f" dbname={database}" if database else ""}".',
+    )
 
 
 def _reason(error: psycopg.Error) -> str:

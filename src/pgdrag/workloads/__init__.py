@@ -153,6 +153,11 @@ class Workload(BaseModel, ABC):
         return True
 
     @property
+    def has_own_scripts(self) -> bool:
+        """Whether the driver compiles what a person wrote for it, in which there may be mistakes."""
+        return False
+
+    @property
     def needs_superuser(self) -> bool:
         """Whether it works as a superuser, whose SQL can run programs and read all files of the server's."""
         return False

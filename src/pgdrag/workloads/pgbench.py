@@ -137,6 +137,11 @@ class Pgbench(Workload):
         return any(script.is_builtin for script in self.scripts)
 
     @property
+    def has_own_scripts(self) -> bool:
+        """Scripts in files are a person's."""
+        return not all(script.is_builtin for script in self.scripts)
+
+    @property
     def needs_superuser(self) -> bool:
         """Only where the experiment file says so."""
         return self.superuser
