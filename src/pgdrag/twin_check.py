@@ -44,6 +44,7 @@ from pgdrag.workloads import Driving, Workload
 
 WARM_UP_S = 3.0  # short: the data are those of the moment in which the original's window began
 _SLACK_S = 120.0  # for which the load goes on beyond the window: the capture reads catalogs before and after it
+_SHORTEST_S = 5.0
 _LONGER = 10.0  # than asked for: so long the window lasts at most, for as many transactions as in the original
 _ENOUGH = 0.95  # of those
 _SEED = 1
@@ -82,7 +83,8 @@ def check_twin(
 
     Args:
         bench: where its server is made; the data are made there, unless they are there.
-        for_s: how long at least; longer until half of the original's transactions had run by the middle of the window.
+        for_s: how long, but not longer than `longest_s`; longer until half of the original's transactions had run by the middle
+            of the window.
         sessions: of the load.
         settings: of the server; None: those of the original that this machine can have, with caches scaled.
 
@@ -98,6 +100,7 @@ def check_twin(
             path=checked.name,
             hint="Capture it again while statements run, with pg_stat_statements in the database.",
         )
+    for_s = min(for_s, longest_s(twin, warm_up_s=warm_up_s))
     snapshot = bench.snapshot(checked.workload, listen)
     notes: list[str] = []
     if settings is None:
@@ -109,9 +112,9 @@ def check_twin(
         notes += _start(cluster, settings)
         listen(PhaseStarted("plan the statements"))
         plans = _plans(twin, cluster, bench)
-        longest_s = _LONGER * for_s + _SLACK_S
+        driven_s = _LONGER * for_s + _SLACK_S
         pacing = pacing_of(twin, for_s, warm_up_s=warm_up_s)
-        load = LoadProfile(sessions, warm_up_s, longest_s, longest_s, pacing=pacing)
+        load = LoadProfile(sessions, warm_up_s, driven_s, driven_s, pacing=pacing)
         window = Window(for_s, _transactions(twin), listen)
         there = captured_under_load(
             checked.workload, cluster, bench.driver, load, window=window, listen=listen
@@ -142,6 +145,14 @@ def sessions_of(twin: Twin) -> int:
     """Return how many sessions the load of a twin has: as many as were seen at work at once, if not idle."""
     activity = twin.activity
     return max(1, round(activity.active + activity.idle_in_transaction), min(activity.most_active, 64))  # fmt: skip
+
+
+def longest_s(twin: Twin, *, warm_up_s: float = 0.0) -> float:
+    """Return how long a load is watched that runs as fast as the original's did, for as many transactions.
+
+    If it ran slower, sessions would wait less for each other, and who waits for a row reads it again.
+    """
+    return max(twin.workload.window_s - 2 * warm_up_s, _SHORTEST_S)
 
 
 def pacing_of(twin: Twin, for_s: float, *, warm_up_s: float = 0.0) -> Pacing:

@@ -72,3 +72,6 @@ INSERT INTO s.seen SELECT i, repeat('x', 99) FROM generate_series(1, 6100) AS i;
 CREATE TABLE s.counter (id int PRIMARY KEY, n int NOT NULL);
 INSERT INTO s.counter SELECT i, 0 FROM generate_series(1, 6) AS i;
 DO $$ BEGIN FOR i IN 1 .. 250 LOOP UPDATE s.counter SET n = n + 1; END LOOP; END $$;
+CREATE TABLE s.total (n int NOT NULL);
+INSERT INTO s.total VALUES (0);
+DO $$ BEGIN FOR i IN 1 .. 900 LOOP UPDATE s.total SET n = n + 1; END LOOP; END $$;

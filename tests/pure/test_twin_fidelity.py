@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pgdrag.model.load import Closed, Open
-from pgdrag.twin_check import pacing_of
+from pgdrag.twin_check import longest_s, pacing_of
 from pgdrag.twins.column_fidelity import column_differences
 from pgdrag.twins.fidelity import Verdict, fidelity, statement_key
 from pgdrag.twins.model import ColumnStatistics, Relation
@@ -207,6 +207,13 @@ def test_a_check_runs_as_many_transactions_as_there_were_in_the_originals_window
     """500 reads and 500 writes in a minute, each a transaction: in ten seconds 100 each second."""
     assert pacing_of(ORIGINAL, 10.0) == Open(100.0)
     assert pacing_of(twin_of(), 10.0) == Closed()
+
+
+def test_a_check_runs_no_slower_than_the_original_did() -> None:
+    """Its window of a minute had 1,000 transactions: with the warm-up, which counts twice, it is as long."""
+    for_s = longest_s(ORIGINAL, warm_up_s=3.0)
+    assert pacing_of(ORIGINAL, for_s, warm_up_s=3.0) == Open(pytest.approx(1000 / 60))
+    assert longest_s(replace(ORIGINAL, workload=replace(ORIGINAL.workload, window_s=2.0))) == 5.0
 
 
 def test_a_check_has_run_half_of_the_originals_transactions_by_the_middle_of_its_window() -> None:

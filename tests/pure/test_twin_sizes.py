@@ -59,6 +59,13 @@ def test_a_table_that_was_updated_in_the_window_begins_as_small_as_it_was() -> N
     assert bytes_before(replace(INDEX, bytes=None), TABLE) is None
 
 
+def test_a_small_table_that_grew_without_more_rows_is_as_large_as_in_the_middle_of_the_window() -> None:  # fmt: skip
+    branches = replace(SMALL, bytes=6 * 8192, bytes_before=2 * 8192, moved={"n_tup_upd": 900})
+    assert table_blocks(replace(SHOP, relations=(branches,)), ("s", "code"), 1) == 4
+    with_more = replace(branches, moved={"n_tup_ins": 100})
+    assert table_blocks(replace(SHOP, relations=(with_more,)), ("s", "code"), 1) == 2
+
+
 def test_plans_are_those_of_tables_as_large_as_when_the_window_began() -> None:
     """A session keeps a plan, whatever the table grows to."""
     grown = replace(SMALL, bytes_before=8192)

@@ -19,11 +19,11 @@ from psycopg import sql
 
 from pgdrag.data_twin.domains import NULL
 from pgdrag.data_twin.rows import FilledColumn, Rows
+from pgdrag.data_twin.sizes import SMALL_BLOCKS
 from pgdrag.data_twin.tables import FilledTable
 
 _BATCH_ROWS = 10_000
 _SAMPLE_ROWS = 5000  # that show how many rows go on a full page
-_SMALL_BLOCKS = 16  # of tables up to this, whose pages may have far more room than rows
 _FILLING_ROWS = 50  # that a page is filled with at once
 _LEAST_FILL, _MOST_FILL = 10, 100
 _FULL_ENOUGH = 0.995  # of the rows that a full page has
@@ -41,7 +41,7 @@ SELECT conname::text, pg_catalog.pg_get_expr(conbin, conrelid) FROM pg_catalog.p
 SELECT '', pg_catalog.pg_get_partition_constraintdef(%(table)s::regclass)
 """
 _LAST_BLOCK = sql.SQL("SELECT ((max(ctid)::text::point)[0])::int8 FROM {}")
-_LAST_ROW = sql.SQL("SELECT max(ctid)::text FROM {}")
+_LAST_ROW = sql.SQL("SELECT coalesce(max(ctid)::text, '(0,0)') FROM {}")
 _CHECKED = sql.Identifier("pg_temp", "pgdrag_checked")
 
 
@@ -162,7 +162,7 @@ class Fill:
         steps = self._steps(copy, lists, rows.count)
         at = 0
         try:
-            if self.blocks <= _SMALL_BLOCKS:
+            if self.blocks <= SMALL_BLOCKS:
                 self._copy_small(copy, lists, rows.count, done)
                 return
             for fill, number in steps:
@@ -183,23 +183,22 @@ class Fill:
         count: int,
         done: Callable[[int], None],
     ) -> None:
-        """Write the rows of a table with few pages, as many on each."""
+        """Write the rows of a table with few pages, as many on each; of fewer rows than pages one is on the last."""
         self._send(copy, lists, 0, count, done)
-        pages = min(self.blocks, count)
+        pages = self.blocks
         if self._last_block() + 1 >= pages:
             return
         self.connection.execute(sql.SQL("TRUNCATE {}").format(self._name))
         for page in range(pages):
             self._send(copy, lists, count * page // pages, count * (page + 1) // pages)
             if page + 1 < pages:
-                self._fill_page(copy, lists)
+                self._fill_page(copy, lists, page)
 
-    def _fill_page(self, copy: sql.Composed, lists: Sequence[list[str]]) -> None:
-        """Let the last page have no room for another row, and only those that it has."""
+    def _fill_page(self, copy: sql.Composed, lists: Sequence[list[str]], page: int) -> None:
+        """Let the last page, of this number, have no room for another row, and only those that it has."""
         row = self.connection.execute(_LAST_ROW.format(self._name)).fetchone()
         assert row is not None, "an aggregate has a row"
-        before = self._last_block()
-        while self._last_block() == before:
+        while self._last_block() <= page:
             self._send(copy, lists, 0, min(len(lists[0]), _FILLING_ROWS))
         self.connection.execute(sql.SQL("DELETE FROM {} WHERE ctid > {}::tid").format(self._name, sql.Literal(row[0])))  # fmt: skip
 
@@ -212,7 +211,7 @@ class Fill:
         self, copy: sql.Composed, lists: Sequence[list[str]], count: int
     ) -> list[tuple[int | None, int]]:
         """Return how full pages are to be, None: as they come, and for how many rows."""
-        if self.blocks <= _SMALL_BLOCKS:
+        if self.blocks <= SMALL_BLOCKS:
             return []
         sample = min(count, _SAMPLE_ROWS)
         self._set_fill(_MOST_FILL)
