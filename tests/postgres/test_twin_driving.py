@@ -787,3 +787,25 @@ def test_what_is_asked_for_meets_conditions_without_a_parameter_too(shop: Cluste
         quickly_prepared(connection, twin_of(ride, ended))
         rows = connection.execute(b"SELECT (found ->> 'rows')::float8 FROM pgdrag_twin.statement").fetchall()  # fmt: skip
     assert [x for (x,) in rows] == [pytest.approx(1, rel=0.15)] * 2
+
+
+def test_what_an_update_writes_is_written_as_often_as_the_log_says(shop: Cluster) -> None:
+    """Of rooms that are mostly clean all become dirty or are let, in the lower half of the numbers; which rooms is another matter."""
+
+    def told(number: int, *common: tuple[str, float], positions: tuple[float, ...] = ()) -> Parameter:  # fmt: skip
+        return Parameter(number, "number", 400, 0.0, 60, (0.1, 0.2, 0.9), 0.0, common=common, positions=positions)  # fmt: skip
+
+    low = (0.07,) * 7 + (0.37,) + (0.07,) * 2 + (0.0,) * 10
+    log = logged(told(1, ("dirty", 0.75), ("let", 0.25)), told(2, ("40", 0.3), positions=low), told(3))
+    change = of(1, "UPDATE room_state SET state = $1, floor = $2 WHERE id = $3", rows=1)
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE room_state AS SELECT i AS id, (ARRAY['clean', 'clean', 'dirty', 'let'])[1 + i % 4] AS state, 1 + i % 100 AS floor FROM generate_series(1, 8000) AS i")  # fmt: skip
+        connection.execute(b"CREATE UNIQUE INDEX ON room_state (id)")
+        connection.execute(b"ANALYZE room_state")
+        quickly_prepared(connection, replace(twin_of(change), transactions=log))
+        shares = "SELECT avg((p1 = 'dirty')::int)::float8, avg((p1 = 'let')::int)::float8, avg((p2 = '40')::int)::float8, avg((p2::int <= 50)::int)::float8, count(DISTINCT p2), count(DISTINCT p3) FROM pgdrag_twin.pool_s1"
+        [(dirty, let, forty, lower, floors, rooms)] = connection.execute(shares.encode()).fetchall()
+    assert (dirty, let) == (pytest.approx(0.75, abs=0.03), pytest.approx(0.25, abs=0.03))
+    assert (forty, lower) == (pytest.approx(0.3, abs=0.03), pytest.approx(1, abs=0.03))
+    assert floors > 40
+    assert rooms > 1000

@@ -20,7 +20,7 @@ from pgdrag.data_twin.load.sampling import Sampled, sampled
 from pgdrag.data_twin.load.scripts import Sendable
 from pgdrag.data_twin.load.statements import Analysed, cast_type
 from pgdrag.data_twin.load.work import Values, Work
-from pgdrag.data_twin.load.written import is_once
+from pgdrag.data_twin.load.written import is_once, tells_positions
 from pgdrag.twins.transactions import POSITIONS, Parameter
 
 EACH = "e"  # behind the names of pools whose values are for plans of their own
@@ -32,8 +32,6 @@ _CANDIDATES = "pgdrag_twin.candidate"
 _MOST_ENTRIES = 5_000
 _TOOK_LONG = "it took too long"
 _ASKED_ROWS = 2_000
-_SAMPLED = 200  # values of a parameter at least whose positions a log tells, where it has as many
-_BY_CHANCE = 44  # the sum of squares of 20 equal parts is above that once in a thousand times
 
 _SIZE: LiteralString = """
 SELECT count(*), (SELECT coalesce(avg(pg_catalog.pg_column_size(s.*)), 0) FROM (SELECT * FROM pgdrag_twin.candidate LIMIT 1000) AS s)
@@ -178,7 +176,7 @@ def _make_asked(
     usable = [
         x
         for x in logged
-        if x.number in _told(one, drawn) and x.distinct > 1 and (x.common or _tells_positions(x))
+        if x.number in _told(one, drawn) and x.distinct > 1 and (x.common or tells_positions(x))
     ]
     if not usable:
         return 0.0, False
@@ -186,7 +184,7 @@ def _make_asked(
     value = drawn.column(chosen.number, 0, is_absent=False)
     columns = [f"p{n}_{level}" for n, count in drawn.levels.items() for level in range(count)]
     columns += [f"a{n}" for n in drawn.absent]
-    selected, is_placed = ", ".join(columns), _tells_positions(chosen)
+    selected, is_placed = ", ".join(columns), tells_positions(chosen)
     order = f"{value}::{cast_type(one.types[chosen.number - 1])}"
     # Those of one value are in the part in the middle of them, as the log's are.
     middle = f"(rank() OVER (ORDER BY {order}) - 1 + count(*) OVER (PARTITION BY {value}) / 2.0) / count(*) OVER ()"
@@ -234,13 +232,6 @@ def _told(one: Analysed, drawn: Sampled) -> set[int]:
     }  # fmt: skip
     inserted = {x.parameter for x in one.change.assignments if x.is_inserted and x.is_plain}
     return {n for n in equal | inserted if n in drawn.levels}
-
-
-def _tells_positions(one: Parameter) -> bool:
-    """Whether a log's values are not as frequent in all parts of the column's rows, and that is no chance."""
-    sampled_ = min(one.seen, _SAMPLED)
-    chi_squared = sampled_ * POSITIONS * sum((x - 1 / POSITIONS) ** 2 for x in one.positions)
-    return chi_squared > _BY_CHANCE
 
 
 def _fill(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 from pgdrag.data_twin.load.conditions import Comparison, columns_of
 from pgdrag.data_twin.load.free import NUMERIC, free_value
 from pgdrag.data_twin.load.statements import Analysed, Table, cast_type, literal
 from pgdrag.data_twin.load.texts import Assignment
 from pgdrag.twins.ddl import quoted
-from pgdrag.twins.transactions import ALWAYS, MANY_VALUES, Parameter
+from pgdrag.twins.transactions import ALWAYS, MANY_VALUES, POSITIONS, Parameter
 
 BASE_ROWS = 250_000  # of a larger table a sample is looked at
 ROW = "pgdrag_row"
@@ -17,6 +19,9 @@ LONGEST_LIST = 1000
 MOST_LEVELS = 9
 _LEAST_LATEST = 100
 _FILLING = 1000  # values that are written in place of NULL
+_LOGGED = 1000  # values that are written as often as a log has them
+_SAMPLED = 200  # values of a parameter at least whose positions a log tells, where it has as many
+_BY_CHANCE = 44  # the sum of squares of 20 equal parts is above that once in a thousand times
 
 
 def is_once(one: Analysed) -> bool:
@@ -39,6 +44,13 @@ def apart(one: Analysed) -> dict[str, tuple[str, ...]]:
         own = {x for columns in table.foreign if key[-1] in columns for x in columns}
         found[key[-1]] = tuple(sorted(own - {key[-1]}))
     return found
+
+
+def tells_positions(one: Parameter) -> bool:
+    """Whether a log's values are not as frequent in all parts of the column's rows, and that is no chance."""
+    sampled = min(one.seen, _SAMPLED)
+    chi_squared = sampled * POSITIONS * sum((x - 1 / POSITIONS) ** 2 for x in one.positions)
+    return chi_squared > _BY_CHANCE
 
 
 class WrittenValues:
@@ -78,9 +90,44 @@ class WrittenValues:
         if not ahead or not self._is_changed(main):
             return [own]
         other = f"lead({own}, {ahead}) OVER (ORDER BY {main}.{ROW})"
+        if logged := self._logged(x, column, main):
+            return [f"coalesce({logged}, {other}, {own})"]
         if not x.is_inserted and table is not None and self._is_asked_for(table, column):
             other = f"{self._another(table, column, own)}, {other}"
         return [f"coalesce({other}, {own})"]
+
+    def _logged(self, x: Assignment, column: str, main: str) -> str:
+        """Return one of the values that an UPDATE writes, each as often as the log has it, whichever row it is; "" where no log tells."""
+        known, table = self.logged.get(x.parameter), self.one.table
+        if (
+            table is None
+            or known is None
+            or x.is_inserted
+            or not x.is_plain
+            or table.types[column].endswith(("[]", "range"))
+            or any(column in key and len(key) > 1 for key in table.foreign)
+            or not (known.common or tells_positions(known))
+        ):
+            return ""
+        parts = known.positions if tells_positions(known) else (1.0,)
+        name, common = quoted(column), literal(json.dumps(dict(known.common)))
+        shares = ", ".join(f"{share:g}" for share in parts)
+        middle = "(rank() OVER (ORDER BY v) - 1 + count(*) OVER (PARTITION BY v) / 2.0) / count(*) OVER ()"
+        return f"""(ARRAY(
+            WITH logged AS MATERIALIZED (SELECT key AS token, value::float8 AS share FROM pg_catalog.jsonb_each_text({common})),
+                 there AS MATERIALIZED (SELECT v::text AS v, least(1 + floor({len(parts)} * {middle}), {len(parts)})::int AS part, lot
+                             FROM (SELECT {name} AS v, pg_catalog.hashtextextended(ctid::text, 0) AS lot FROM {quoted(table.schema, table.name)}
+                                    WHERE {name} IS NOT NULL LIMIT {BASE_ROWS}) AS r),
+                 known AS (SELECT part, sum(share) AS share FROM (SELECT DISTINCT part, token, share FROM there JOIN logged ON token = v) AS k GROUP BY part),
+                 others AS (SELECT v, part, row_number() OVER (PARTITION BY part ORDER BY lot) AS k, count(*) OVER (PARTITION BY part) AS beside
+                              FROM there WHERE v NOT IN (SELECT token FROM logged)),
+                 wanted AS (SELECT part, greatest(p.share - coalesce(known.share, 0), 0) AS share
+                              FROM pg_catalog.unnest(ARRAY[{shares}]::float8[]) WITH ORDINALITY AS p (share, part) LEFT JOIN known USING (part))
+            SELECT v FROM (SELECT token AS v, i FROM logged CROSS JOIN LATERAL pg_catalog.generate_series(1, round({_LOGGED} * share)::int) AS i
+                            UNION ALL
+                           SELECT v, i FROM wanted CROSS JOIN LATERAL pg_catalog.generate_series(1, round({_LOGGED} * share)::int) AS i
+                             JOIN others ON others.part = wanted.part AND k = 1 + (i - 1) % beside) AS written
+             ORDER BY pg_catalog.hashtextextended(v, i), i))[1 + {main}.{ROW} % {_LOGGED}]::{cast_type(table.types[column])}"""
 
     def _arrays(self, columns: str, order: str) -> list[str]:
         """Return arrays of a row's value and those of the next ones, at each level of another length."""
