@@ -796,7 +796,9 @@ def test_what_an_update_writes_is_written_as_often_as_the_log_says(shop: Cluster
         return Parameter(number, "number", 400, 0.0, 60, (0.1, 0.2, 0.9), 0.0, common=common, positions=positions)  # fmt: skip
 
     low = (0.07,) * 7 + (0.37,) + (0.07,) * 2 + (0.0,) * 10
-    log = logged(told(1, ("dirty", 0.75), ("let", 0.25)), told(2, ("40", 0.3), positions=low), told(3))
+    log = logged(
+        told(1, ("dirty", 0.75), ("let", 0.25)), told(2, ("40", 0.3), positions=low), told(3)
+    )
     change = of(1, "UPDATE room_state SET state = $1, floor = $2 WHERE id = $3", rows=1)
     with as_load(shop) as connection:
         connection.execute(b"CREATE TABLE room_state AS SELECT i AS id, (ARRAY['clean', 'clean', 'dirty', 'let'])[1 + i % 4] AS state, 1 + i % 100 AS floor FROM generate_series(1, 8000) AS i")  # fmt: skip

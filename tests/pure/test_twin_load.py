@@ -13,6 +13,7 @@ from pgdrag.data_twin.load.conditions import Conditions, conditions
 from pgdrag.data_twin.load.constants import Home, homes, session_constants
 from pgdrag.data_twin.load.fresh import Fresh
 from pgdrag.data_twin.load.kinds import Constant, Link, Loop, Part, Step, TransactionType
+from pgdrag.data_twin.load.leading import with_leading_steps
 from pgdrag.data_twin.load.links import (
     Foreign,
     alike_in_a_call,
@@ -756,9 +757,9 @@ def test_what_a_later_statement_finds_by_the_same_key_is_there() -> None:
         "both", 3, (Step(1), Step(2)), links=(Link(1, 1, 0, 1),), knows_order=True
     )
     alone = TransactionType("alone", 1, (Step(1),), knows_order=True)
-    assert most_absent([both], found, twin_of())[1] == pytest.approx(0.05)
-    assert most_absent([both, alone], found, twin_of())[1] == pytest.approx((3 * 0.05 + 1) / 4)
-    assert most_absent([alone], found, twin_of()) == {1: 1.0}
+    assert most_absent([both], found)[1] == pytest.approx(0.05)
+    assert most_absent([both, alone], found)[1] == pytest.approx((3 * 0.05 + 1) / 4)
+    assert most_absent([alone], found) == {1: 1.0}
 
 
 def test_rows_of_one_insert_have_the_values_in_common_that_a_log_told() -> None:
@@ -797,6 +798,11 @@ def test_a_new_row_belongs_to_the_rows_before_it_and_two_of_one_kind_are_differe
     # Of owners there must be one of that site.
     foreign = foreign_keys(replace(twin_of(), schema=QUEUE), [])
     assert belonging(ticket, [1, 2], foreign) == {1}
+    # And of stays in a room there must be none at that time.
+    stay = about(5, "INSERT INTO stay (room, guest, during) VALUES ($1, $2, daterange($3, $4))")
+    assert stay.table is not None
+    apart = replace(stay, table=replace(stay.table, without_overlaps={"during": ("room",)}))
+    assert [belonging(x, [1, 2], ()) for x in (stay, apart)] == [frozenset(), {1}]
     owner = about(3, "SELECT * FROM owner WHERE site = $1 AND number = $2", "((owner.site = $1) AND (owner.number = $2))")  # fmt: skip
     friend = about(4, "INSERT INTO friend (of_site, of, is_site, is) VALUES ($1, $2, $3, $4)")
     assert links_of(owner, friend) == {(1, 1): (0, 1), (1, 2): (0, 2)}
@@ -830,6 +836,68 @@ def test_a_script_keeps_results_draws_rows_that_agree_and_runs_one_branch() -> N
         "\\if :branch > 0 and :branch <= 400000",
         "\\if :branch > 400000 and :branch <= 1000000",
     ]
+
+
+SEEN = Sendable("SELECT * FROM ticket WHERE id = $1", ("integer",), "s1", deviation=0.5)
+HEAVY = Sendable(
+    "SELECT * FROM comment WHERE ticket = $1 AND public = $2",
+    ("integer", "boolean"),
+    "s2",
+    deviation=40.0,
+)
+
+
+def test_equal_values_are_those_of_the_statement_whose_work_differs_most() -> None:
+    kind = TransactionType("t", 1, (Step(1), Step(2)), links=(Link(1, 1, 0, 1),))
+    found = with_leading_steps(kind, {1: SEEN, 2: HEAVY})
+    assert found.links == (Link(0, 1, 1, 1),)
+    script = script_of(found, {1: SEEN, 2: HEAVY})
+    assert script.draws == [Draw("s2", "s2_"), Draw("s1", "s1_")]
+    assert "ticket WHERE id = :s2_p1;" in script.text
+    assert "ticket = :s2_p1 AND public = :s2_p2;" in script.text
+    # What agrees with the others agrees with those values.
+    asked = replace(SEEN, types=("integer", "integer"), belonging=lambda linked: linked)
+    assert script_of(found, {1: asked, 2: HEAVY}).draws[1] == Draw("s1", "s1_", {"p1": "s2_p1"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "heavy"),
+    [
+        (TransactionType("nearly as much", 1, (Step(1), Step(2))), replace(HEAVY, deviation=0.9)),
+        (TransactionType("not always run", 1, (Step(1), Step(2, 0.5))), HEAVY),
+        (TransactionType("in a loop", 1, (Step(1), Step(2)), (Loop(1, 1, ((3, 1.0),)),)), HEAVY),
+        (TransactionType("the session's", 1, (Step(1), Step(2)), constants=(Constant(0, 1, 7),)), HEAVY),
+        (TransactionType("not there", 1, (Step(1), Step(2))), replace(HEAVY, is_there=False)),
+        (TransactionType("new", 1, (Step(1), Step(2))), replace(HEAVY, text="INSERT INTO comment VALUES ($1, $2)")),
+    ],
+)  # fmt: skip
+def test_values_stay_those_of_the_first_statement_where_the_other_cannot_have_them(
+    kind: TransactionType, heavy: Sendable
+) -> None:
+    kind = replace(kind, links=(Link(1, 1, 0, 1),))
+    assert with_leading_steps(kind, {1: SEEN, 2: heavy}) == kind
+
+
+@given(st.lists(st.floats(0, 100), min_size=2, max_size=6), st.data())
+def test_whoever_has_the_values_all_that_were_equal_still_are(
+    deviations: list[float], data: st.DataObject
+) -> None:
+    steps = range(1, len(deviations))
+    links = tuple(
+        Link(x, 1, data.draw(st.integers(0, x - 1)), 1) for x in steps if data.draw(st.booleans())
+    )
+    kind = TransactionType("t", 1, tuple(Step(x + 1) for x in range(len(deviations))), links=links)
+    one = {
+        at: replace(SEEN, pool=f"s{at}", deviation=x) for at, x in enumerate(deviations, start=1)
+    }
+
+    def groups(of: TransactionType) -> set[frozenset[int]]:
+        variables = re.findall(r"id = :(\w+);", script_of(of, one).text)
+        return {frozenset(at for at, x in enumerate(variables) if x == name) for name in variables}
+
+    found = with_leading_steps(kind, one)
+    assert groups(found) == groups(kind)
+    assert len(found.links) == len(links)
 
 
 def test_loops_that_ran_alike_have_as_many_rounds_each_about_the_same_and_loops_can_be_nested() -> None:  # fmt: skip
@@ -927,6 +995,11 @@ def test_of_many_calls_as_many_are_kept_as_do_together_what_they_should() -> Non
     found = balanced(executed, Work(1, 10.4))
     assert len(found) > 40
     assert sum(work.blocks for _, work in found) / len(found) == pytest.approx(10.4, rel=0.05)
+
+
+def test_where_no_calls_do_what_they_should_many_that_come_as_near_are_kept() -> None:
+    executed = [((str(x),), Work(1, 20.0 + x % 3)) for x in range(60)]
+    assert len(balanced(executed, Work(1, 10.0))) == 40  # 20.5 blocks on average
 
 
 def test_rows_changed_are_told_where_explain_says_none_were_returned() -> None:

@@ -11,7 +11,7 @@ of values that make it do as much as in the original, and the driver's job. Modu
 - `pools`: of which rows the driver takes a statement's values from; `preparing`: those of all statements, `kept_job`: and the job
 - `growth`: what the load itself has inserted halfway through the window
 - `constants`, `owned`: values that a session keeps, and rows that nobody else changes
-- `links`, `dead_ends`, `scripts`: a transaction as a script of the driver's
+- `links`, `dead_ends`, `leading`, `scripts`: a transaction as a script of the driver's
 
 While the load runs it is the time of the capture: see `clock.py` beside this package.
 """
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pgdrag.model.load import LoadProfile
 
 # Raised when the same twin gets another load: datasets that were prepared before are made again.
-LOAD_VERSION = 21
+LOAD_VERSION = 22
 
 __all__ = ["LOAD_VERSION", "driving_load", "job", "prepare_load", "transactions"]
 

@@ -38,6 +38,7 @@ from pgdrag.data_twin.load.work import (
     average,
     balanced,
     best_shares,
+    deviation,
     is_near,
     mean,
     own_wal,
@@ -59,6 +60,7 @@ _INNER_LIMITS = (10, 100, 1000)  # and 1
 _CUSTOM_PLANS = 5  # after which the server decides whether it keeps one
 _NEARLY = 0.9  # of the blocks that are wanted
 _NEAR_BOUNDS = 10  # steps, of which each has so many more rows: see STEP
+_MOST_BALANCED = 200  # values of a statement of few calls
 _COMPARED = 4  # strata of which plans are compared
 # A program seldom asks for what is not there: sooner for keys that have fewer rows.
 _COSTS = {"asked": 0.0, "placed": 0.0, "row": 0.0, "joined": 0.005, "absent": 2.0}
@@ -491,21 +493,33 @@ class Bench:
         return average(works) if works else None
 
     def balanced(self, calibrated: Calibrated) -> list[Values]:
-        """Return values that were tried, in an order of which `balanced` tells."""
-        tried = {x: self._executed.get(x, []) for x, _ in calibrated.shares}
+        """Return as many values as there were calls, in an order of which `balanced` tells; of a slow statement those that were tried.
+
+        Nothing, where so many calls do on average what they should whichever values they have.
+        """
+        tried = {x: self._executed.setdefault(x, []) for x, _ in calibrated.shares}
+        works = [work for some in tried.values() for _, work in some]
+        calls, target = max(self._one.wanted.calls, 1), self._target()
+        if not works or deviation(works) <= _CERTAIN * math.sqrt(calls) * (target.rows + target.blocks):  # fmt: skip
+            return []
+        for stratum, share in calibrated.shares:
+            wanted_, before = share * min(calls, _MOST_BALANCED), -1
+            while self.effort.may_go_on and before < (done := len(tried[stratum])) < wanted_:
+                before = done
+                self._tried(stratum, math.ceil(wanted_) - done)
         most = min((len(tried[x]) / share for x, share in calibrated.shares), default=0.0)
         chosen = [one for x, share in calibrated.shares for one in tried[x][: round(most * share)]]
-        return [values for values, _ in balanced(chosen, self._target())]
+        return [values for values, _ in balanced(chosen, target)]
 
-    def checked(self, rows: Sequence[Values]) -> Work | None:
-        """Return what executions with these values take, on average; None where the first ones fail."""
+    def checked(self, rows: Sequence[Values]) -> list[Work]:
+        """Return what executions with these values take; nothing where the first ones fail."""
         few = rows if self._one.change.kind == "select" else rows[:CHANGES]
         with self._ready(few, self._one.text):
             works = [work for values in few if (work := self._execute(values)) is not None]
         if len(few) < len(rows) and works and self._types:
             with self._ready(rows, self._text, self._types):
                 works = [work for values in rows if (work := self._execute(values)) is not None]
-        return average(works) if works else None
+        return works
 
     def leave_entries(self, rows: Sequence[Values]) -> None:
         """Execute the statement with these values, and roll it back: its entries in pending lists of GIN indexes stay."""

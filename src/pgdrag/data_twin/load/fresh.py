@@ -77,8 +77,7 @@ def fresh_options(connection: psycopg.Connection[Any], one: Analysed) -> list[li
 
 def _parameter(one: Analysed, table: Table, column: str, row: int) -> int | None:
     for x in one.change.assignments:
-        name = x.column or (table.columns[x.place] if x.place < len(table.columns) else "")
-        if x.is_inserted and x.is_plain and x.row == row and name == column:
+        if x.is_inserted and x.is_plain and x.row == row and table.column_of(x) == column:
             return x.parameter
     return None
 

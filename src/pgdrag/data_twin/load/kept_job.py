@@ -15,7 +15,8 @@ from pgdrag.data_twin.load.constants import OWNER, drawn_variables, home_query, 
 from pgdrag.data_twin.load.dead_ends import without_dead_ends
 from pgdrag.data_twin.load.job import NOTHING, job, job_of
 from pgdrag.data_twin.load.kinds import TransactionType
-from pgdrag.data_twin.load.links import columns_by_parameter, linked
+from pgdrag.data_twin.load.leading import with_leading_steps
+from pgdrag.data_twin.load.links import columns_by_parameter
 from pgdrag.data_twin.load.mix import Mix
 from pgdrag.data_twin.load.owned import homes_of_owned, owned_rows, with_owned
 from pgdrag.data_twin.load.scripts import WHOLE_NUMBERS, Sendable, counters_of, script_of
@@ -39,6 +40,7 @@ def keep_job(
     """Keep the job in the database.
 
     Args:
+        mix: transactions with all of their links.
         known: the statements that are sent; `sendable`: with their pools.
         keeps_plans: statements are prepared once in a session.
     """
@@ -57,8 +59,8 @@ def keep_job(
             "order": "random" if x.is_own else "in_turn",
         }
     for kind in mix.types:
-        kind_linked = without_dead_ends(connection, linked(kind, known, twin), known, sendable)
-        kind_linked = with_owned(kind_linked, owned, known)
+        kind_linked = without_dead_ends(connection, kind, known, sendable)
+        kind_linked = with_leading_steps(with_owned(kind_linked, owned, known), sendable)
         starts = _starts(connection, kind_linked, sendable)
         script = script_of(kind_linked, sendable, starts, kept)
         weight = max(round(kind.weight), 1) if script.text != NOTHING else 0

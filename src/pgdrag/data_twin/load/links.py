@@ -161,12 +161,12 @@ def origin(links: Mapping[Place, Link], place: Place) -> Place | None:
 
 
 def most_absent(
-    kinds: Iterable[TransactionType], statements: Mapping[int, Analysed], twin: Twin
+    kinds: Iterable[TransactionType], statements: Mapping[int, Analysed]
 ) -> dict[int, float]:
     """Return for which share of a statement's calls, at most, no row may have their key: what a later one of the transaction finds by the same key is there."""
     calls, absent = defaultdict[int, float](float), defaultdict[int, float](float)
     for kind in kinds:
-        most = _most_absent(kind, statements, twin)
+        most = _most_absent(kind, statements)
         for at, step in enumerate(kind.steps):
             calls[step.statement] += kind.weight * step.share
             absent[step.statement] += kind.weight * step.share * most.get(at, 1.0)
@@ -184,11 +184,19 @@ def alike_in_a_call(kinds: Iterable[TransactionType], number: int) -> dict[int, 
     }  # fmt: skip
 
 
-def _most_absent(
-    kind: TransactionType, statements: Mapping[int, Analysed], twin: Twin
-) -> dict[int, float]:
+def agreeing(kinds: Iterable[TransactionType]) -> frozenset[int]:
+    """Return the statements whose values, in some transaction, have to agree with those of an earlier one."""
+    return frozenset(
+        kind.steps[x.step].statement
+        for kind in kinds
+        for x in kind.links
+        if x.from_step < x.step and not (x.returned or x.differences)
+    )
+
+
+def _most_absent(kind: TransactionType, statements: Mapping[int, Analysed]) -> dict[int, float]:
     found: dict[int, float] = {}
-    links = {(x.step, x.parameter): x for x in linked(kind, statements, twin).links}
+    links = {(x.step, x.parameter): x for x in kind.links}
     for at, step in enumerate(kind.steps):
         one = statements.get(step.statement)
         if one is None or one.change.kind == "insert":
@@ -207,7 +215,8 @@ def belonging(
 ) -> frozenset[int]:
     """Return which linked parameters a statement's other values have to agree with, so that there are rows for all.
 
-    Those of which a table's condition, or a foreign key of what is inserted, has another parameter that is not linked.
+    Those of which a table's condition, or of what is inserted a foreign key, or what keeps ranges from overlapping, has another
+    parameter that is not linked.
 
     Args:
         linked_to: parameters that are equal to earlier ones.
@@ -223,6 +232,10 @@ def belonging(
     for key in foreign:
         if one.table is not None and key.table == one.table.name:
             together.append({inserted[x] for x in key.columns if x in inserted})
+    if one.table is not None and one.change.kind == "insert":
+        for column, groups in one.table.without_overlaps.items():
+            of = {column, *groups}
+            together.append({x.parameter for x in one.change.assignments if x.is_inserted and one.table.column_of(x) in of})  # fmt: skip
     return frozenset(x for some in together if some - known for x in some & known)
 
 
@@ -462,10 +475,10 @@ def _inserted(one: Analysed) -> dict[Column, int]:
     if one.table is None:
         return {}
     return {
-        (one.table.name, x.column or one.table.columns[x.place]): x.parameter
+        (one.table.name, column): x.parameter
         for x in one.change.assignments
-        if x.is_inserted and x.is_plain and not x.row and (x.column or x.place < len(one.table.columns))
-    }  # fmt: skip
+        if x.is_inserted and x.is_plain and not x.row and (column := one.table.column_of(x))
+    }
 
 
 def _classes(foreign: Iterable[Foreign]) -> dict[Column, Column]:

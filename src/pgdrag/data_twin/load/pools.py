@@ -19,7 +19,7 @@ from pgdrag.data_twin.load.parameters import RANGES
 from pgdrag.data_twin.load.sampling import Sampled, sampled
 from pgdrag.data_twin.load.scripts import Sendable
 from pgdrag.data_twin.load.statements import Analysed, cast_type
-from pgdrag.data_twin.load.work import Values, Work
+from pgdrag.data_twin.load.work import Values, Work, average, deviation
 from pgdrag.data_twin.load.written import is_once, tells_positions
 from pgdrag.twins.transactions import POSITIONS, Parameter
 
@@ -73,6 +73,7 @@ def pooled(
     logged: Sequence[Parameter] = (),
     most_absent: float = 1.0,
     alike: Mapping[int, int] | None = None,
+    is_led: bool = False,
 ) -> Pooled:
     """Choose a statement's values, and make its pool.
 
@@ -85,6 +86,7 @@ def pooled(
         logged: what the log tells of its parameters.
         most_absent: share of the calls that may ask for keys that no row has.
         alike: parameters that are equal to an earlier one of the same call.
+        is_led: its values have to agree with those of statements before it, so that many are needed.
         suffix: of the pool's name.
     """
     keys = fresh_options(connection, one)
@@ -106,10 +108,10 @@ def pooled(
     )  # fmt: skip
     calibrated = bench.calibrated()
     pool, work = f"s{one.number}{suffix}" if one.types else "", calibrated.work
-    is_in_turn = is_once(one)
+    is_in_turn, works = is_once(one), list[Work]()
     if pool:
         rows: list[Values] = []
-        if one.change.kind == "select" and one.wanted.calls < _FEW_CALLS:
+        if one.change.kind == "select" and one.wanted.calls < _FEW_CALLS and not is_led:
             rows = bench.balanced(calibrated)
         if rows:
             _fill_with(connection, f"pgdrag_twin.pool_{pool}", one, rows)
@@ -119,7 +121,8 @@ def pooled(
         columns = ", ".join(f"p{n}" for n in one.parameters)
         query = f"SELECT {columns} FROM pgdrag_twin.pool_{pool} ORDER BY n LIMIT {_CHECKS}"
         rows = connection.execute(query.encode()).fetchall()
-        work = bench.checked([bench.with_fresh(row) for row in rows]) or work
+        works = bench.checked([bench.with_fresh(row) for row in rows])
+        work = average(works) if works else work
         if entries:
             limit = query.removesuffix(str(_CHECKS)) + str(
                 min(entries, _MOST_ENTRIES, executions_within(ENTRIES_S, one))
@@ -130,7 +133,8 @@ def pooled(
             all_rows = itertools.cycle(connection.execute(query.encode()).fetchall())
             growth.add(one, (bench.with_fresh(row) for row in all_rows))
     why = bench.problem if work is None else ""
-    sendable = Sendable(one.text, one.types, pool, keys, is_in_turn)
+    is_there = all(x.mode != "absent" for x, _ in calibrated.shares)
+    sendable = Sendable(one.text, one.types, pool, keys, is_in_turn, deviation(works), is_there)
     is_cut_short = bench.effort.was_cut_short or _TOOK_LONG in (first, problem)
     return Pooled(sendable, work, problem or why, bench.plans_differ(calibrated), is_cut_short)
 

@@ -16,7 +16,14 @@ from pgdrag.data_twin import clock as twin_clock
 from pgdrag.data_twin.load.growth import MIDDLE, Growth, grown_tables, grows
 from pgdrag.data_twin.load.job import keeps_plans
 from pgdrag.data_twin.load.kept_job import keep_job
-from pgdrag.data_twin.load.links import alike_in_a_call, belonging, foreign_keys, most_absent
+from pgdrag.data_twin.load.links import (
+    agreeing,
+    alike_in_a_call,
+    belonging,
+    foreign_keys,
+    linked,
+    most_absent,
+)
 from pgdrag.data_twin.load.mix import Mix, shortened
 from pgdrag.data_twin.load.pools import EACH, LEAST_ROWS, MOST_ROWS, Pooled, pooled
 from pgdrag.data_twin.load.statements import (
@@ -94,7 +101,8 @@ def prepare(
             notes.append(f"{_named(statement)} is not sent: {said}")
         else:
             known[number] = said
-    absent = most_absent(mix.types, known, twin)
+    mix = replace(mix, types=tuple(linked(x, known, twin) for x in mix.types))
+    absent, led = most_absent(mix.types, known), agreeing(mix.types)
     for done, (number, one) in enumerate([*known.items()]):
         step("statements", done, len(known))
         statement, found = mix.statements[number], growth.beside(one)
@@ -102,7 +110,7 @@ def prepare(
         most = max(_ALL_ROWS // len(mix.statements), LEAST_ROWS)
         most_s = least_s + _SHARED_S * statement.exec_s / total_s
         entries = round(statement.calls * MIDDLE) if _listed_table(statement.text, twin) else 0
-        make = partial(pooled, connection, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s, clock=clock, settings=settings, entries=entries, logged=logged.get(number, ()), most_absent=absent.get(number, 1.0), alike=alike_in_a_call(mix.types, number), growth=growth if grows(statement, growing) else None)  # fmt: skip
+        make = partial(pooled, connection, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s, clock=clock, settings=settings, entries=entries, logged=logged.get(number, ()), most_absent=absent.get(number, 1.0), alike=alike_in_a_call(mix.types, number), is_led=number in led, growth=growth if grows(statement, growing) else None)  # fmt: skip
         made = partial(make, keeps_plans=told is not False)
         ready[number] = made(found)
         if told is None and ready[number].plans_differ:

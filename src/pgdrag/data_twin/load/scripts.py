@@ -35,6 +35,8 @@ class Sendable:
         pool: its pool's name; "" where it has no parameter.
         keys: for each unique key of what it inserts, which parameters can be fresh.
         is_in_turn: its pool's rows are taken one after the other, and not by lot.
+        deviation: by how many rows and blocks executions with its pool's rows differ.
+        is_there: no row of its pool asks for a key that the table does not have.
         belonging: returns of parameters that are equal to earlier ones those that its row of the pool has to agree with.
     """
 
@@ -43,6 +45,8 @@ class Sendable:
     pool: str
     keys: Sequence[Sequence[Fresh]] = ()
     is_in_turn: bool = False
+    deviation: float = 0.0
+    is_there: bool = True
     belonging: Callable[[Iterable[int]], Iterable[int]] = lambda _: ()
 
     @property
@@ -122,12 +126,18 @@ class _Writer:
         self._of_rounds: dict[tuple[int, int, tuple[int, ...]], str] = {}
         self._fresh: dict[str, int] = {}
         self._drawn: set[str] = set()
+        # Steps of which earlier ones have the values.
+        self._leading = sorted(
+            {x.from_step for x in kind.links if x.from_step > x.step and not x.is_of_round}
+        )
 
     def written(self) -> ScriptText:
         steps = self._kind.steps
         if not any(x.statement in self._statements for x in steps):
             return ScriptText([NOTHING])
         self._draw_homes()
+        for at in self._leading:
+            self._lead(at)
         if any(x.begins is not None for x in steps):
             self._add(f"\\set branch random(1, {_SHARES})\n")
         for part in self._kind.parts:
@@ -190,14 +200,14 @@ class _Writer:
         one = self._statements.get(step.statement)
         if one is None:
             return
-        prefix = f"s{at + 1}{''.join(f'r{x + 1}' for x in rounds) if any(rounds) else ''}_"
+        prefix = _prefix(at, rounds)
         chosen = [*_chosen(step)]
         self._add(*chosen)
         names = {n: f"{prefix}p{n}" for n in range(1, len(one.types) + 1)}
         lines: list[str] = []
         for n in names:
             names[n] = self._linked(one, at, n, names, lines, rounds)
-        if one.pool:
+        if one.pool and at not in self._leading:
             self._draw(one, prefix, names)
         expressions = {n: f":{name}" for n, name in names.items()}
         for fresh in self._needed(at, one.keys, names, prefix):
@@ -227,6 +237,13 @@ class _Writer:
             self._drawn |= {*kept.values()}
             if is_own:  # the driver knows only variables that a script has
                 self._add("\\set session :client_id\n")
+
+    def _lead(self, at: int) -> None:
+        """Take a row for a step whose values earlier ones have."""
+        one, prefix = self._statements[self._kind.steps[at].statement], _prefix(at)
+        names = {n: f"{prefix}p{n}" for n in range(1, len(one.types) + 1)}
+        self._draw(one, prefix, names)
+        self._variables |= {(at, n): name for n, name in names.items()}
 
     def _draw(self, one: Sendable, prefix: str, names: Mapping[int, str]) -> None:
         """Take a row for a step, one that agrees with what an earlier one is about."""
@@ -306,6 +323,11 @@ class _Writer:
             for option in (own or usable)[:1]:
                 chosen[option.parameter] = option
         yield from chosen.values()
+
+
+def _prefix(at: int, rounds: tuple[int, ...] = ()) -> str:
+    """Return what the names of a step's variables begin with, in each round of its loops."""
+    return f"s{at + 1}{''.join(f'r{x + 1}' for x in rounds) if any(rounds) else ''}_"
 
 
 def _chosen(step: Step) -> Iterator[str]:

@@ -18,6 +18,7 @@ from pgdrag.data_twin.load.conditions import (
     scanned_indexes,
 )
 from pgdrag.data_twin.load.texts import (
+    Assignment,
     Change,
     change_of,
     limits,
@@ -124,6 +125,11 @@ class Table:
     def referring(self) -> frozenset[str]:
         """Columns of foreign keys."""
         return frozenset(column for key in self.foreign for column in key)
+
+    def column_of(self, written: Assignment) -> str:
+        """Return the column that something is written to; "" where the table has none such."""
+        names = (written.column,) if written.column else self.columns[written.place :][:1]
+        return next((x for x in names if x in self.columns), "")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ Pure.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -62,7 +63,7 @@ def balanced(executed: Sequence[tuple[Values, Work]], target: Work) -> list[tupl
     """Return executions in an order in which any number of the first ones do on average about what they should.
 
     For a statement of few calls, each of which may take much more than another: values by lot would miss by chance. As many as
-    do together what they should are taken; what would spoil the average is left out.
+    do together what they should, or as nearly as any can, are taken; what would spoil the average is left out.
     """
     left, found, rows, blocks = list(executed), list[tuple[Values, Work]](), 0.0, 0.0
     errors: list[float] = []
@@ -78,9 +79,12 @@ def balanced(executed: Sequence[tuple[Values, Work]], target: Work) -> list[tupl
         errors.append(error(work))
         rows, blocks = rows + work.rows, blocks + work.blocks
         found.append(left.pop(at))
-    counts = range(min(SOME, len(found)), len(found) + 1)
-    near = [x for x in counts if x and errors[x - 1] <= _CLOSE]
-    return found[: max(near, default=min(counts, key=lambda x: errors[x - 1] if x else 0.0))]
+    first = min(SOME, len(found)) - 1
+    best = min(errors[first:], default=0.0)
+    near = [
+        at for at, each in enumerate(errors) if at >= first and each <= max(_CLOSE, best + _CLOSE)
+    ]
+    return found[: max(near, default=-1) + 1]
 
 
 def own_wal(work: Work) -> float:
@@ -98,6 +102,11 @@ def squared_error(values: Sequence[float]) -> float:
 def average(works: Sequence[Work]) -> Work:
     """Return the mean of executions; there is at least one."""
     return Work(*(math.fsum(getattr(x, name) for x in works) / len(works) for name in vars(works[0])))  # fmt: skip
+
+
+def deviation(works: Sequence[Work]) -> float:
+    """Return by how much executions differ: the standard deviation of their rows and blocks together."""
+    return statistics.pstdev(x.rows + x.blocks for x in works) if works else 0.0
 
 
 def mean(shares: Mapping[_Key, float], known: Mapping[_Key, Work]) -> Work:

@@ -89,12 +89,16 @@ class WrittenValues:
         ahead = x.row + (0 if x.is_inserted else 1)
         if not ahead or not self._is_changed(main):
             return [own]
-        other = f"lead({own}, {ahead}) OVER (ORDER BY {main}.{ROW})"
+        return [f"coalesce({self._others(x, column, own, main, ahead)}, {own})"]
+
+    def _others(self, x: Assignment, column: str, own: str, main: str, ahead: int) -> str:
+        """Return other values of a column than a row's own, the best first: those that a log tells, or that change it, and that of a row ahead."""
+        table, other = self.one.table, f"lead({own}, {ahead}) OVER (ORDER BY {main}.{ROW})"
         if logged := self._logged(x, column, main):
-            return [f"coalesce({logged}, {other}, {own})"]
+            return f"{logged}, {other}"
         if not x.is_inserted and table is not None and self._is_asked_for(table, column):
-            other = f"{self._another(table, column, own)}, {other}"
-        return [f"coalesce({other}, {own})"]
+            return f"{self._another(table, column, own)}, {other}"
+        return other
 
     def _logged(self, x: Assignment, column: str, main: str) -> str:
         """Return one of the values that an UPDATE writes, each as often as the log has it, whichever row it is; "" where no log tells."""
@@ -227,12 +231,8 @@ class WrittenValues:
 
     def _column(self, number: int) -> str | None:
         """Return the column of the changed table that a parameter is written to."""
-        table, x = self.one.table, self.assigned[number]
-        if table is None:
-            return None
-        if x.column:
-            return x.column if x.column in table.columns else None
-        return table.columns[x.place] if x.is_inserted and x.place < len(table.columns) else None
+        table = self.one.table
+        return (table.column_of(self.assigned[number]) or None) if table is not None else None
 
     def _is_size(self, number: int) -> bool:
         """Whether a parameter is a number from which something longer is computed for a column that is no number."""
