@@ -18,6 +18,7 @@ from pgdrag.driver.connection_string import reach
 from pgdrag.horizon.holders import HoldPlace
 from pgdrag.horizon.holders.standby import make_standby
 from pgdrag.host.process_alive import wait_until
+from pgdrag.host.undo import UndoJournal
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
@@ -81,16 +82,21 @@ def test_a_standby_is_chosen_of_several_servers_by_its_state(
             assert connection.execute("SELECT pg_is_in_recovery()").fetchall() == [(is_standby,)]
 
 
-def test_the_horizon_of_a_standby_is_shown_and_held_only_by_what_can_be(standby: Cluster) -> None:
+def test_the_horizon_of_a_standby_is_shown_and_held_only_by_what_can_be(
+    standby: Cluster, tmp_path: Path
+) -> None:
     status, out, err = pgdrag("horizon", "show", "--json", dsn(standby))
     assert (status, json.loads(out)["is_standby"]) == (0, True), err
     hold = ("horizon", "hold", "--yes", "--for", "1s", "--kind")
     status, _, err = pgdrag(*hold, "snapshot", dsn(standby))
     assert status == 0, err
     for kind in ("transaction", "prepared"):
-        status, _, err = pgdrag(*hold, kind, dsn(standby))
+        status, _, err = pgdrag(*hold, kind, dsn(standby), PGDRAG_UNDO=str(tmp_path / "undo"))
         assert status == 2, (kind, err)
         assert "error: " in err
+        assert "during recovery" in err
+    # Nothing was prepared, and a standby could not roll it back.
+    assert not UndoJournal.has_leftovers(tmp_path / "undo")
 
 
 def test_a_server_that_runs_on_gives_a_warning_only_if_it_ended_sessions(primary: Cluster) -> None:

@@ -36,12 +36,13 @@ class PreparedHolder(Holder):
 
     def hold(self, place: HoldPlace) -> Held:
         gid = f"{GID_PREFIX} {secrets.token_hex(4)}"
-        if place.before_prepare is not None:
-            place.before_prepare(gid)
         try:
             with open_session(place) as connection:
                 connection.execute("BEGIN")
+                # Refused by a standby, where nothing could be rolled back either: before it is noted.
                 connection.execute("SELECT pg_current_xact_id()")
+                if place.before_prepare is not None:
+                    place.before_prepare(gid)
                 connection.execute(sql.SQL("PREPARE TRANSACTION {}").format(gid))
         except psycopg.Error as error:
             message = f"could not hold the horizon by a prepared transaction: {words_of(error)}"
