@@ -87,8 +87,8 @@ def _measure(
 def _tell(sides: dict[str, Side]) -> int:
     one, two = sides[ONE], sides[TWO]
     throughput, cpu = paired_ratio(two.tps, one.tps), paired_ratio(two.cpu_us, one.cpu_us)
-    print(f"throughput, {TWO} / {ONE}: {_words(throughput)} (goal: at least {GOAL})")
-    print(f"drivers' processor time per transaction, {TWO} / {ONE}: {_words(cpu)}")
+    print(f"throughput, {TWO} / {ONE}: {words_of(throughput)} (goal: at least {GOAL})")
+    print(f"drivers' processor time per transaction, {TWO} / {ONE}: {words_of(cpu)}")
     for name, side in sides.items():
         print(
             f"{name}: {statistics.median(side.tps):,.0f}/s, {statistics.median(side.cpu_us):.1f} µs a transaction; "
@@ -98,7 +98,7 @@ def _tell(sides: dict[str, Side]) -> int:
     return EXIT_DONE if (throughput.high or throughput.center) >= GOAL else EXIT_FAILED_CHECK
 
 
-def _words(ratio: Ratio) -> str:
+def words_of(ratio: Ratio) -> str:
     if ratio.low is None or ratio.high is None:
         return f"{ratio.center:.3f} (one round)"
     return f"{ratio.center:.3f} (95 % CI {ratio.low:.3f}–{ratio.high:.3f}, {ratio.rounds} rounds)"

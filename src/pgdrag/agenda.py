@@ -31,6 +31,7 @@ from pgdrag.model.events import (
     TrialStarted,
     ignore,
 )
+from pgdrag.model.threads import ChosenThreads
 
 # A trial whose host was lost this often is probably the reason itself.
 MOST_LOSSES = 3
@@ -150,6 +151,7 @@ class Agenda:
         self._forecast = Forecast(0, 0)  # before the block that the design asked for
         self._losses: Counter[int] = Counter()
         self._hosts_before: dict[int, str] = {}  # by replicate: who began one last
+        self._threads: dict[str, int] = {}  # of the load driver, as hosts have chosen them
         self._is_ended = False
 
     @property
@@ -198,6 +200,8 @@ class Agenda:
             self._listen(BudgetSpent(self._budget.spent_s + since_s, trial))
             self._is_ended = True
             return None
+        if fitted.load.threads is None and (threads := self._threads.get(host)) is not None:
+            fitted = replace(fitted, load=replace(fitted.load, threads=threads))
         attempt = self._journal.begin_attempt(self.run.run_id, trial.number, host)
         if series not in self._begun:
             self._waiting.remove(series)
@@ -319,7 +323,7 @@ class Agenda:
                     todo.append(trial)
                     continue
                 asked.results.append(kept)
-                self._budget.spend(kept)
+                self._take_in(kept)
                 host, is_begun = kept.host, True
             if todo:
                 (self._begun if is_begun else self._waiting).append(_Series(asked, todo, host))
@@ -340,10 +344,18 @@ class Agenda:
         if not series.todo:
             self._begun.remove(series)
         insort(asked.results, result, key=lambda one: one.trial.number)
-        self._budget.spend(result)
+        self._take_in(result)
         self._listen(self._budget.time_left(self.run.study, self.left))
         is_asked = asked is self._queue[0] and len(asked.results) <= MOST_SO_FAR
         self._listen(TrialFinished(result, self._design.so_far(asked.results) if is_asked else ""))
+
+    def _take_in(self, result: Result) -> None:
+        """Count what a trial took, and remember how many threads its load driver had: the next ones have as many."""
+        self._budget.spend(result)
+        chosen = result.recordings.of(ChosenThreads)
+        threads = chosen[0].threads if chosen else result.trial.load.threads
+        if threads is not None:
+            self._threads[result.host] = threads
 
     def _found(self, turn: Turn) -> _Series | None:
         """Return the owner of a turn under way; None if that attempt is over or was never asked for."""

@@ -19,6 +19,7 @@ from psycopg.conninfo import make_conninfo
 
 import pgdrag
 from pgdrag.driver.after_load import after_load
+from pgdrag.driver.choosing_threads import choose_threads, is_to_choose
 from pgdrag.driver.connect_errors import session_refused
 from pgdrag.driver.connection_string import Server, reach
 from pgdrag.driver.conversation import Listener
@@ -43,6 +44,8 @@ from pgdrag.model import (
     WorkloadSpec,
 )
 from pgdrag.model.load import LoadProfile
+from pgdrag.model.recordings import Recordings
+from pgdrag.model.threads import ChosenThreads
 from pgdrag.servers.binaries import Binaries
 from pgdrag.servers.cluster import Cluster
 from pgdrag.servers.scratch import Scratch
@@ -66,6 +69,9 @@ def run_load(
 ) -> Findings:
     """Drive a server for a warm-up and a window, and return what a study of one treatment finds.
 
+    Where nobody has said how many threads the driver has, short loads before the warm-up choose; without a warm-up
+    there is no load but the window.
+
     Args:
         what: for people: "tpcb-like, scale 10, prepared statements".
         workload: what shows of it in the result; no script's text.
@@ -76,9 +82,15 @@ def run_load(
         ServerLost: the server refused the driver's sessions, or went away in the window.
     """
     began_unix_s, began_s = time.time(), time.monotonic()
+    driver, chosen = Driver(find_driver()), list[ChosenThreads]()
     try:
         with _shown_script_lines(job):
-            measured = Driver(find_driver()).run(server.target, job, load, seed=seed, listen=listen)
+            if load.warm_up_s and is_to_choose(load):
+                chosen.append(
+                    choose_threads(load, lambda one: driver.run(server.target, job, one, seed=seed))
+                )
+            load = replace(load, threads=chosen[0].threads if chosen else load.threads or 1)
+            measured = driver.run(server.target, job, load, seed=seed, listen=listen)
     except DriverError as error:
         if refused := session_refused(error, server.asked):
             raise refused from None
@@ -93,6 +105,7 @@ def run_load(
         measurement=measured,
         warnings=after_load(server, measured),
         phases_s=phases_s,
+        recordings=Recordings(chosen),
     )
     if server.is_encrypted:
         notes = (*notes, "Sessions use TLS; latencies include its cost.")

@@ -4,14 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
+from pgdrag.driver.choosing_threads import choose_threads, is_to_choose
 from pgdrag.duration import PREPARE
+from pgdrag.english import counted
 from pgdrag.factors import Problem
+from pgdrag.factors.treated_workload import workload_of
 from pgdrag.host.clock import CLOCK
-from pgdrag.model import Applied, Level, Outcome, Result, Study, Treatment, Trial, WorkloadSpec
+from pgdrag.model import (
+    Applied,
+    Instrument,
+    Level,
+    LoadProfile,
+    Measurement,
+    Outcome,
+    Result,
+    Study,
+    Treatment,
+    Trial,
+    WorkloadSpec,
+)
 from pgdrag.model.design import make_design
-from pgdrag.model.events import Listener
+from pgdrag.model.events import Listener, PhaseStarted, ignore
+from pgdrag.model.recordings import Recordings, together
+from pgdrag.model.threads import ChosenThreads
 
 
 class TrialRunner(Protocol):
@@ -46,7 +64,8 @@ class Station:
     """
 
     def __init__(self, study: Study, bench: TrialRunner, listen: Listener) -> None:
-        self._bench = bench
+        self._bench, self._study = bench, study
+        self._chosen: ChosenThreads | None = None
         self._untestable = _Untestable(study, bench, make_design(study).levels)
         self._ended_s = bench.now_s()
         bench.prepare(study, listen)
@@ -60,17 +79,55 @@ class Station:
     def run(self, trial: Trial, listen: Listener) -> Result:
         """Run one trial; the first of them counts what all trials share, too.
 
+        Where nobody has said how many threads the load driver has, probes before the first trial choose, and its
+        result records it. All trials of this station then have as many.
+
         Raises:
             StorageError: the disk is full or cannot be written.
         """
         if problems := self._untestable.problems(trial.treatment):
             result = _untestable_result(trial, problems)
         else:
-            result = self._untestable.without_number(self._bench.run(trial, listen))
+            result = self._untestable.without_number(self._run(trial, listen))
         took_s, self._ended_s = self.since_s, self._bench.now_s()
         prepared_s, self._prepared_s = self._prepared_s, 0.0
         phases_s = {PREPARE: round(prepared_s, 3)} if prepared_s else {}
         return replace(result, took_s=round(took_s, 3), phases_s={**phases_s, **result.phases_s})
+
+    def _run(self, trial: Trial, listen: Listener) -> Result:
+        if trial.load.threads is not None:
+            return self._bench.run(trial, listen)
+        found = Recordings()
+        if self._chosen is None and is_to_choose(self._study.load) and self._uses_load_driver:
+            began_s = self._bench.now_s()
+            self._chosen = choose_threads(self._study.load, partial(self._probe, trial, listen))
+            self._prepared_s += self._bench.now_s() - began_s
+            found = Recordings([self._chosen])
+        load = replace(trial.load, threads=self._chosen.threads if self._chosen else 1)
+        result = self._bench.run(replace(trial, load=load), listen)
+        # What was asked for comes back: whoever asked compares it.
+        return replace(result, trial=trial, recordings=together((result.recordings, found)))
+
+    @property
+    def _uses_load_driver(self) -> bool:
+        return workload_of(self._study.workload, self._baseline).uses_load_driver
+
+    @property
+    def _baseline(self) -> Treatment:
+        return self._study.rungs[0].treatment
+
+    def _probe(self, trial: Trial, listen: Listener, load: LoadProfile) -> Measurement | None:
+        """Return what the baseline does under a short load, in a trial whose result nobody keeps."""
+        length_s = load.warm_up_s + load.measure_s
+        listen(PhaseStarted(f"try {counted(load.threads or 1, 'driver thread')}", length_s))
+        probe = replace(
+            trial,
+            treatment=self._baseline,
+            load=load,
+            is_checked=False,
+            instrument=Instrument(collectors="off"),
+        )
+        return self._bench.run(probe, ignore).measurement
 
 
 class _Untestable:

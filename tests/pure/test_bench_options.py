@@ -12,7 +12,7 @@ from pgdrag.cli import app
 from pgdrag.cli.bench_options import LoadOptions, ScriptOptions, TableOptions, ramp_of
 from pgdrag.cli.options import LARGEST_SEED
 from pgdrag.errors import PgdragError, UsageError
-from pgdrag.model.load import Closed, LoadProfile, Open, Step
+from pgdrag.model.load import LoadProfile, Open, Step
 
 
 def load(*, transactions: int | None = None, **given: Any) -> LoadProfile:
@@ -30,7 +30,7 @@ def refusal(*arguments: str) -> PgdragError:
 
 def test_without_options_one_client_asks_as_fast_as_it_can() -> None:
     expected = LoadProfile(
-        connections=1, warm_up_s=5, measure_s=20, budget_s=20, pacing=Closed(), min_commits=0
+        connections=1, warm_up_s=5, measure_s=20, budget_s=20, min_commits=0, threads=None
     )
     assert load() == expected
 

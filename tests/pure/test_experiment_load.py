@@ -28,7 +28,7 @@ def load_of(*keys: str) -> LoadProfile:
 
 
 def test_without_a_key_it_is_a_closed_loop_of_eight() -> None:
-    assert load_of() == LoadProfile(8, 10, 30, 150, Closed())
+    assert load_of() == LoadProfile(8, 10, 30, 150, Closed(), threads=None)
 
 
 @pytest.mark.parametrize(

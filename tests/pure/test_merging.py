@@ -126,10 +126,10 @@ def test_counts_add_up_and_keep_the_identities_of_one_driver() -> None:
 
 
 def test_costs_add_up_and_of_what_shows_a_bottleneck_the_worst_counts() -> None:
-    slow = DriverCost(1.0, 0.5, 1, 1.4, 10, 9.0, 90.0, None, None, 3.0, 7.0, 100, 20.0)
-    fast = DriverCost(0.1, 0.1, 2, 0.1, 20, 1.0, 10.0, 4.0, 8.0, 1.0, 2.0, 300, 40.0)
+    slow = DriverCost(1.0, 0.5, 1, 1.4, 10, 9.0, 90.0, None, None, 3.0, 7.0, 100, 20.0, 1.9, 4)
+    fast = DriverCost(0.1, 0.1, 2, 0.1, 20, 1.0, 10.0, 4.0, 8.0, 1.0, 2.0, 300, 40.0, 0.2, 2)
     assert merged_cost([slow, fast]) == DriverCost(
-        1.1, 0.6, 3, 1.4, 30, 9.0, 90.0, 4.0, 8.0, 3.0, 7.0, 400, 35.0
+        1.1, 0.6, 3, 1.4, 30, 9.0, 90.0, 4.0, 8.0, 3.0, 7.0, 400, 35.0, 1.9, 2
     )
 
 

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::io::clock::{Clock, Moment};
-use crate::io::process::{CpuTime, max_rss_bytes};
+use crate::io::process::{CpuTime, max_rss_bytes, processors};
 use crate::job::{Action, CONTRACT};
 use crate::load::samples::{Counts, Laps, Latencies};
 use crate::load::tally::Insight;
@@ -66,8 +66,12 @@ pub struct DriverCost {
     pub system_cpu_s: f64,
     /// CPU time of the worker thread that used most of it.
     pub busiest_thread_cpu_s: f64,
+    /// How long the worker thread that did so most ran or waited for a processor; `None` where the kernel does not say.
+    pub busiest_thread_busy_s: Option<f64>,
     /// Worker threads.
     pub threads: u32,
+    /// Processors that the driver may use.
+    pub processors: u32,
     /// The most memory that the driver ever had resident.
     pub max_rss_bytes: u64,
     /// How long an answer that had arrived waited for the driver, 99th percentile.
@@ -152,7 +156,9 @@ impl DriverCost {
             user_cpu_s: cpu.user_s,
             system_cpu_s: cpu.system_s,
             busiest_thread_cpu_s: insight.cpu.as_secs_f64(),
+            busiest_thread_busy_s: insight.busy.map(|busy| busy.as_secs_f64()),
             threads,
+            processors: processors(),
             max_rss_bytes: max_rss_bytes(),
             send_lag_us_p99: p99(&insight.send_lag),
             send_lag_us_max: insight.send_lag.max(),

@@ -178,7 +178,7 @@ class LoadOptions:
     """How hard and how long a load is run, and where its result goes."""
 
     client: Annotated[int | None, typer.Option("--client", "-c", metavar="N", min=1, max=MOST_CLIENTS, help="Number of clients, one connection each (default: 1)")] = None  # fmt: skip
-    jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Number of threads of each load driver")] = 1  # fmt: skip
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="Number of threads of each load driver (default: chosen before the warm-up, by how busy one is)")] = None  # fmt: skip
     generators: Generators = None
     time: Annotated[float | None, typer.Option("--time", "-T", metavar="SECONDS", min=0.1, max=LONGEST_S, help="Length of the measured window (default: 20, or the length of --sessions)")] = None  # fmt: skip
     warm_up: Annotated[float, typer.Option("--warm-up", metavar="SECONDS", min=0, max=86_400, help="Run the load this long before measuring")] = 5.0  # fmt: skip
@@ -234,7 +234,7 @@ class LoadOptions:
             budget_s=measure_s,
             pacing=pacing,
             min_commits=0,
-            threads=min(self.jobs, connections),
+            threads=None if self.jobs is None else min(self.jobs, connections),
             latency_limit_us=None if limit_ms is None else round(limit_ms * 1000),
             steps=steps,
             transactions=transactions,

@@ -79,6 +79,7 @@ class StudyOptions:
     builtin: Annotated[list[str] | None, typer.Option("--builtin", "-b", metavar="NAME[@W]", help="pgbench: run a built-in script, with weight W; repeatable")] = None  # fmt: skip
     file: Annotated[list[str] | None, typer.Option("--file", "-f", metavar="FILE[@W]", help="pgbench: run the script in FILE, with weight W; repeatable")] = None  # fmt: skip
     connections: Annotated[int | None, typer.Option("--connections", "-c", metavar="N", min=1, max=10_000, help="Number of sessions (default: 8, or the experiment's)")] = None  # fmt: skip
+    threads: Annotated[int | None, typer.Option(metavar="N", min=1, max=256, help="Number of threads of each load driver (default: the experiment's, else chosen at the start of the run, by how busy one is)")] = None  # fmt: skip
     generators: Generators = None
     warm_up: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, max=86_400, help="Run the load this long before each measured window (default: 5, or the experiment's)")] = None  # fmt: skip
     measure: Annotated[float | None, typer.Option(metavar="SECONDS", min=1, max=86_400, help="Length of each measured window (default: 15, or the experiment's)")] = None  # fmt: skip

@@ -32,6 +32,7 @@ from pgdrag.model.events import (
     TrialFinished,
     TrialStarted,
 )
+from pgdrag.model.threads import ChosenThreads
 from pgdrag.units import format_duration, format_rate
 
 _MOST_LABEL = 24  # characters of a treatment's name on a line of progress
@@ -187,6 +188,9 @@ class _View:
 
     def _finished(self, result: Result, so_far: str) -> None:
         self.here.trial = None
+        for chosen in result.recordings.of(ChosenThreads):
+            where = f"Load driver on {result.host}" if result.host else "Load driver"
+            self.console.print(f"{where}: {chosen.words}")
         words = [_outcome_words(result), so_far]
         if result.host:
             words.insert(0, result.host)

@@ -47,7 +47,9 @@ from pgdrag.workloads.scripts import builtin_script, file_script
 # A run at least this long asks first.
 LONG_S = 3600.0
 BUDGET_FACTOR = 4  # of the measured window, unless --window-budget is given
-DEFAULT_LOAD = LoadProfile(connections=8, warm_up_s=5.0, measure_s=15.0, budget_s=60.0)
+DEFAULT_LOAD = LoadProfile(
+    connections=8, warm_up_s=5.0, measure_s=15.0, budget_s=60.0, threads=None
+)
 DEFAULT_WORKLOAD = "tpcc"
 _SCRIPT_OPTIONS = ("builtin", "file")
 
@@ -398,11 +400,12 @@ def _changed(load: LoadProfile, options: StudyOptions) -> LoadProfile:
     if options.generators is not None or connections < len(generators):
         asked = str(len(generators)) if options.generators is None else options.generators
         generators = generators_of(asked, connections)
+    threads = load.threads if options.threads is None else options.threads
     return replace(
         load,
         connections=connections,
         generators=generators,
-        threads=min(load.threads, connections),
+        threads=None if threads is None else min(threads, connections),
         warm_up_s=load.warm_up_s if options.warm_up is None else options.warm_up,
         measure_s=measure_s,
         budget_s=budget_s,

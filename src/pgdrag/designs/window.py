@@ -208,7 +208,7 @@ def load_words(load: LoadProfile, seed: int) -> str:
     if load.steps:
         clients = f"{load.steps[0].sessions} to {load.steps[-1].sessions} of {clients}"
     sessions = ", a new connection for each transaction" if load.reconnect else ""
-    threads = f" on {load.threads} threads" if load.threads > 1 else ""
+    threads = f" on {load.threads} threads" if (load.threads or 1) > 1 else ""
     if load.generators:
         threads = f"{f'{threads} each' if threads else ''} of {counted(len(load.generators), 'load generator')}"
     window = format_duration(load.measure_s)

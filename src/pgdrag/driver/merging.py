@@ -89,6 +89,8 @@ def merged_cost(costs: Sequence[DriverCost]) -> DriverCost:
         round_trips=round_trips if trips else None,
         # A mean, so that with the number it is the time that all of them took.
         round_trip_us=trips_us / round_trips if round_trips else worst("round_trip_us"),
+        busiest_thread_busy_s=worst("busiest_thread_busy_s"),
+        processors=min((x for one in costs if (x := one.processors) is not None), default=None),
     )
 
 

@@ -416,7 +416,7 @@ def _confined(target: Target) -> Confined | None:
 
 
 def _run(load: LoadProfile) -> dict[str, Any]:
-    run = asdict(load)
+    run = asdict(load) | {"threads": load.threads or 1}
     run["duration_s"] = run.pop("measure_s")
     del run["generators"]
     return run | {"handshake": True, "interval_s": INTERVAL_S, "grace_s": GRACE_S}

@@ -160,8 +160,9 @@ class LoadTable(_Strict):
         default=None,
         description="Clients, one connection each (default: 8, or the most that sessions asks for)",
     )
-    threads: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=1, description="Worker threads of each load driver"
+    threads: Annotated[int, Field(ge=1, le=256)] | None = Field(
+        default=None,
+        description="Worker threads of each load driver (default: chosen at the start of the run, by how busy one is)",
     )
     generators: Annotated[int, Field(ge=1, le=100)] = Field(
         default=1,

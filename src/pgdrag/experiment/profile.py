@@ -153,7 +153,7 @@ def _session_mistakes(load: LoadTable, profile: LoadProfile, at: KeyPath) -> lis
         hint = f'Set connections to {most} or more, or leave "connections" out.'
         found.append(Mistake((*at, "sessions"), message, hint))
     for key in ("threads", "generators"):
-        if (value := getattr(load, key)) > profile.connections:
+        if (value := getattr(load, key) or 1) > profile.connections:
             message = (
                 f'"{key}" in {in_table(at)} must be at most the connections, '
                 f"{profile.connections}, not {value}"

@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdrag.english import counted, percent_words
-from pgdrag.findings.analysis import TreatmentAnalysis
+from pgdrag.findings.analysis import RunAnalysis, TreatmentAnalysis
+from pgdrag.findings.compared import Treatments
 from pgdrag.model import Result
 from pgdrag.model.measurement import DriverCost, Generator, Latency, Measurement
+from pgdrag.model.threads import ChosenThreads
 from pgdrag.units import format_duration, format_number, format_rate
 
 BUSY = 0.8  # share of a processor from which a worker thread may have been the bottleneck
@@ -225,6 +227,35 @@ def busiest_thread_share(cost: DriverCost, elapsed_s: float) -> float:
 def _us(value_us: float) -> str:
     return format_duration(value_us / 1e6)
 
+
+@dataclass(frozen=True)
+class DriverThreads:
+    """How many worker threads each load driver has, chosen by measurement at the start of the run.
+
+    Attributes:
+        by_host: of a fleet; "" is this machine.
+    """
+
+    by_host: Mapping[str, ChosenThreads]
+
+    @property
+    def words(self) -> str:
+        """Return `2 threads, 55 % busy (tried: 1 thread, 93 % busy)`, of each host."""
+        return "; ".join(
+            f"{host}: {one.words}" if host else one.words for host, one in self.by_host.items()
+        )
+
+
+def _threads(treatments: Treatments) -> DriverThreads | None:
+    by_host = {
+        result.host: one
+        for result in treatments.run.results
+        for one in result.recordings.of(ChosenThreads)
+    }
+    return DriverThreads(by_host) if by_host else None
+
+
+DRIVER_THREADS = RunAnalysis("driver_threads", DriverThreads, _threads)
 
 DRIVER = TreatmentAnalysis(
     "driver",

@@ -73,7 +73,7 @@ class LoadProfile:
         budget_s: longest measured window, in seconds.
         pacing: when a client begins its next transaction.
         min_commits: with fewer commits the window goes on, up to `budget_s`.
-        threads: worker threads of each load driver.
+        threads: worker threads of each load driver; None: one, or what probes at the start of the run chose.
         latency_limit_us: transactions that take longer are counted; in open loop an arrival that is
             later than this is skipped. None: no limit.
         transactions: how many each client ends in the window, which ends with the last of them, or after
@@ -92,7 +92,7 @@ class LoadProfile:
     budget_s: float
     pacing: Pacing = Closed()
     min_commits: int = 30
-    threads: int = 1
+    threads: int | None = 1
     latency_limit_us: int | None = None
     steps: tuple[Step, ...] = ()
     transactions: int | None = None

@@ -171,6 +171,8 @@ class DriverCost:
         stall_us_p99, stall_us_max: how late a 10 ms timer of the event loop fired.
         round_trips: questions that were sent and answered, however many statements were in each.
         round_trip_us: what a question takes that asks for nothing, before the load: the median.
+        busiest_thread_busy_s: how long the worker thread that did so most ran, or waited for a processor.
+        processors: that it may use.
     """
 
     user_cpu_s: float
@@ -186,6 +188,8 @@ class DriverCost:
     stall_us_max: float | None = None
     round_trips: int | None = None
     round_trip_us: float | None = None
+    busiest_thread_busy_s: float | None = None
+    processors: int | None = None
 
 
 @dataclass(frozen=True)
@@ -260,3 +264,13 @@ class Measurement:
     def committed_per_s(self) -> float:
         """Committed transactions per second."""
         return self.total.committed / self.elapsed_s
+
+    @property
+    def busy_share(self) -> float | None:
+        """Of the window, in which the busiest thread of a load driver ran or waited for a processor; None where unknown.
+
+        Where the kernel does not count the waits, it is the share in which the thread ran.
+        """
+        busy_s, cpu_s = self.driver.busiest_thread_busy_s, self.driver.busiest_thread_cpu_s
+        known_s = cpu_s if busy_s is None else busy_s
+        return None if known_s is None or not self.elapsed_s else min(1.0, known_s / self.elapsed_s)

@@ -168,6 +168,11 @@ class Workload(BaseModel, ABC):
         return False
 
     @property
+    def uses_load_driver(self) -> bool:
+        """Whether pgdrag's load driver runs it, with as many threads as its load says."""
+        return True
+
+    @property
     @abstractmethod
     def transactions(self) -> tuple[str, ...]:
         """The types of transactions that the driver counts, in its order."""

@@ -137,6 +137,10 @@ class Command(Workload):
         )
 
     @property
+    def uses_load_driver(self) -> bool:
+        return False
+
+    @property
     def needs_superuser(self) -> bool:
         """Only where the experiment file says so."""
         return self.superuser

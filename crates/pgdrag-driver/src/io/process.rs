@@ -43,6 +43,29 @@ pub fn thread_cpu() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
+/// How long this thread has waited for a processor up to now, ready to run; `None` where the kernel does not say.
+#[must_use]
+pub fn thread_wait() -> Option<Duration> {
+    waited(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
+}
+
+/// The wait in the text of a `schedstat`: nanoseconds on a processor, in its queue, and how often it got one, which is
+/// 0 only of a kernel that does not count.
+fn waited(schedstat: &str) -> Option<Duration> {
+    let numbers: Result<Vec<u64>, _> = schedstat.split_ascii_whitespace().map(str::parse).collect();
+    match numbers.ok()?[..] {
+        [_, wait_ns, times] if times > 0 => Some(Duration::from_nanos(wait_ns)),
+        _ => None,
+    }
+}
+
+/// How many processors this process may use.
+#[must_use]
+pub fn processors() -> u32 {
+    std::thread::available_parallelism()
+        .map_or(1, |found| u32::try_from(found.get()).unwrap_or(u32::MAX))
+}
+
 /// The most memory that this program ever had resident; 0 where `/proc` does not say.
 ///
 /// Not by `getrusage`: its maximum includes what the process was before it became this program, a
@@ -99,6 +122,14 @@ mod tests {
         let status = "Name:\tx\nVmPeak:\t  999 kB\nVmHWM:\t  4096 kB\nVmRSS:\t 10 kB\n";
         assert_eq!(high_water_bytes(status), Some(4096 * 1024));
         assert_eq!(high_water_bytes("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn the_wait_for_a_processor_is_read_and_a_kernel_that_counts_none_is_told_apart() {
+        assert_eq!(waited("63836450 494068749 664\n"), Some(Duration::from_nanos(494_068_749)));
+        assert_eq!(waited("0 0 0\n"), None);
+        assert_eq!(waited("1 2\n"), None);
+        assert_eq!(waited("a b c\n"), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::io::clock::Moment;
-use crate::io::process::thread_cpu;
+use crate::io::process::{thread_cpu, thread_wait};
 use crate::load::samples::{Batch, Laps, Latencies, Recorder, latencies, whole_us};
 use crate::load::window::{Place, Window};
 use crate::session::round_trips;
@@ -64,6 +64,8 @@ pub(crate) struct Insight {
     pub(crate) carried: u64,
     /// CPU time of the thread over the window.
     pub(crate) cpu: Duration,
+    /// How long the thread ran or waited for a processor; `None` where the kernel does not say.
+    pub(crate) busy: Option<Duration>,
     /// Questions that were sent and answered in the window, however many statements were in each.
     pub(crate) round_trips: u64,
 }
@@ -80,11 +82,12 @@ impl Insight {
             late: 0,
             carried: 0,
             cpu: Duration::ZERO,
+            busy: None,
             round_trips: 0,
         }
     }
 
-    /// Adds what another thread found; of CPU time the larger counts.
+    /// Adds what another thread found; of what a thread used, the larger counts.
     pub(crate) fn merge(&mut self, other: &Self) {
         for (ours, theirs) in [
             (&mut self.lateness, &other.lateness),
@@ -100,6 +103,7 @@ impl Insight {
         self.late += other.late;
         self.carried += other.carried;
         self.cpu = self.cpu.max(other.cpu);
+        self.busy = self.busy.max(other.busy);
         self.round_trips += other.round_trips;
     }
 }
@@ -128,6 +132,7 @@ pub(crate) struct Tally {
     latency_limit: Option<Duration>,
     is_open: bool,
     cpu_at_opening: Duration,
+    wait_at_opening: Option<Duration>,
     round_trips_at_opening: u64,
 }
 
@@ -151,6 +156,7 @@ impl Tally {
             latency_limit,
             is_open: false,
             cpu_at_opening: Duration::ZERO,
+            wait_at_opening: None,
             round_trips_at_opening: 0,
         }
     }
@@ -180,6 +186,7 @@ impl Tally {
         let Some(opening) = self.window.opening() else { return };
         self.is_open = true;
         self.cpu_at_opening = thread_cpu();
+        self.wait_at_opening = thread_wait();
         self.round_trips_at_opening = round_trips();
         self.recorder.open(opening);
         for slot in &self.slots {
@@ -333,6 +340,9 @@ impl Tally {
     pub(crate) fn close(&mut self) {
         if self.is_open {
             self.insight.cpu = thread_cpu().saturating_sub(self.cpu_at_opening);
+            let waits = self.wait_at_opening.zip(thread_wait());
+            self.insight.busy =
+                waits.map(|(before, now)| self.insight.cpu + now.saturating_sub(before));
             self.insight.round_trips = round_trips() - self.round_trips_at_opening;
         }
     }

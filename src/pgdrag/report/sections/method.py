@@ -110,9 +110,10 @@ def _intervals(found: Mapping[str, Interval | None]) -> str:
 
 def load_words(load: LoadProfile) -> str:
     """Return how hard a load is: `8 connections, no pauses (closed loop)`."""
-    threads = "" if load.threads == 1 else f", {load.threads} driver threads"
+    number = load.threads or 1
+    threads = "" if number == 1 else f", {number} driver threads"
     if load.generators:
-        each = f" with {load.threads} threads each" if load.threads > 1 else ""
+        each = f" with {number} threads each" if number > 1 else ""
         threads = f", {counted(len(load.generators), 'load generator')}{each}"
     clients = f"{counted(load.connections, 'connection')}{threads}"
     limit = ""

@@ -10,6 +10,7 @@ from pgdrag.findings.driver_limits import (
     LATE_SHARE,
     LATE_US,
     DriverFinding,
+    DriverThreads,
     busiest_thread_share,
     driver_words,
 )
@@ -256,7 +257,9 @@ class DriverSection(Section):
                 "Suspect": lambda x: _SUSPECT if x[1].is_suspect else Cell("no", tone=Tone.GOOD),
             },
         )
-        return (Paragraph(reading, Tone.MUTED), table, *_generators(findings))
+        chosen = findings.get(DriverThreads)
+        threads = [Paragraph(f"Chosen at the start of the run: {chosen.words}.")] if chosen else []
+        return (Paragraph(reading, Tone.MUTED), *threads, table, *_generators(findings))
 
     def brief(self, findings: Findings) -> Sequence[Block]:
         """Return one line: the rung on which the driver was busiest; and what each of several generators did."""
@@ -265,6 +268,8 @@ class DriverSection(Section):
         words = f"at most {driver_words(found[name])}"
         if len(found) > 1:
             words += f" (on {name})"
+        if (chosen := findings.get(DriverThreads)) is not None:
+            words += f"; chosen at the start: {chosen.words}"
         return (Heading("Load driver:", words), *_generators(findings, only=name))
 
 
