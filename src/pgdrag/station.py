@@ -66,6 +66,7 @@ class Station:
     def __init__(self, study: Study, bench: TrialRunner, listen: Listener) -> None:
         self._bench, self._study = bench, study
         self._chosen: ChosenThreads | None = None
+        self._probe_warnings: list[str] = []
         self._untestable = _Untestable(study, bench, make_design(study).levels)
         self._ended_s = bench.now_s()
         bench.prepare(study, listen)
@@ -105,8 +106,14 @@ class Station:
             found = Recordings([self._chosen])
         load = replace(trial.load, threads=self._chosen.threads if self._chosen else 1)
         result = self._bench.run(replace(trial, load=load), listen)
-        # What was asked for comes back: whoever asked compares it.
-        return replace(result, trial=trial, recordings=together((result.recordings, found)))
+        warnings = tuple(dict.fromkeys((*self._probe_warnings, *result.warnings)))
+        self._probe_warnings.clear()
+        return replace(
+            result,
+            trial=trial,  # as it was asked for: whoever asked compares it
+            recordings=together((result.recordings, found)),
+            warnings=warnings,
+        )
 
     @property
     def _uses_load_driver(self) -> bool:
@@ -127,7 +134,11 @@ class Station:
             is_checked=False,
             instrument=Instrument(collectors="off"),
         )
-        return self._bench.run(probe, ignore).measurement
+        result = self._bench.run(probe, ignore)
+        self._probe_warnings.extend(
+            result.warnings
+        )  # of what could not be undone, which nobody else tells
+        return result.measurement
 
 
 class _Untestable:

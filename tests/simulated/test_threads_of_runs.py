@@ -34,7 +34,8 @@ class Busy(SimulatedTrialRunner):
 
     def run(self, trial: Trial, listen: Listener) -> Result:
         self.runs.append((trial.treatment.name, trial.load.threads, trial.load.measure_s))
-        return super().run(trial, listen)
+        result = super().run(trial, listen)
+        return replace(result, warnings=(f"{trial.load.measure_s:.0f} s window",))
 
     @property
     def probes(self) -> list[int | None]:
@@ -80,6 +81,9 @@ def test_the_baseline_is_probed_once_and_all_trials_have_the_number(journal: Jou
     assert found is not None
     assert found.words == "4 threads, 38 % busy (tried: 1 thread, 100 % busy; 2 threads, 75 % busy)"
     assert run.results[0].phases_s["prepare"] >= 3 * 2, "probes are no part of the trial's own time"
+    # What a probe could not undo is said once.
+    warnings = [x.warnings for x in run.results]
+    assert warnings == [("2 s window", "20 s window"), *[("20 s window",)] * 3]
 
 
 def test_a_number_that_somebody_gave_stays(journal: Journal) -> None:
