@@ -10,7 +10,7 @@ from pgdrag.model.load import Closed, Open
 from pgdrag.twin_check import longest_s, pacing_of
 from pgdrag.twins.column_fidelity import column_differences
 from pgdrag.twins.fidelity import Verdict, fidelity, statement_key
-from pgdrag.twins.model import ColumnStatistics, Relation
+from pgdrag.twins.model import Activity, ColumnStatistics, Relation
 from twin_statements import ORIGINAL, READ, WRITE, called, twin_of
 
 
@@ -220,3 +220,23 @@ def test_a_check_has_run_half_of_the_originals_transactions_by_the_middle_of_its
     pacing = pacing_of(ORIGINAL, 10.0, warm_up_s=5.0)
     assert isinstance(pacing, Open)
     assert pacing.rate_per_s * (5.0 + 10.0 / 2) == 500
+
+
+@pytest.mark.parametrize(
+    ("lock_waits", "exec_s", "blocks", "is_said"),
+    [(0.5, 1.0, 5, True), (0.5, 9.0, 5, False), (0.5, 30.0, 5, False), (0.5, 30.0, 20, True), (0.0, 1.0, 5, False)],
+)  # fmt: skip
+def test_blocks_that_are_read_again_after_waits_are_told_from_others(
+    lock_waits: float, exec_s: float, blocks: float, is_said: bool
+) -> None:
+    """If it waits as long there, or for longer and reads less, waiting is no reason."""
+    waits = {"Lock:tuple": lock_waits} if lock_waits else {"LWLock:WALWrite": 1.0}
+    reads = [called(x, calls=500, exec_s=0.1, shared_hit=4) for x in (READ, "SELECT 1 FROM t")]
+    waiting = called(WRITE, calls=500, exec_s=9.0, shared_hit=10, wal_bytes=200)
+    original = replace(twin_of(waiting, *reads), activity=Activity(waits=waits))
+    twin = twin_of(
+        called(WRITE, calls=500, exec_s=exec_s, shared_hit=blocks, wal_bytes=200), *reads
+    )
+    found = fidelity(original, twin)
+    words = "a call waits for rows that others change, 18 ms in the original"
+    assert (words in found.warnings[0]) == is_said

@@ -110,6 +110,11 @@ def _verdict(found: TwinCheck) -> Iterator[Block]:
     yield Paragraph(fidelity.sentence, _TONES[fidelity.verdict], is_lead=True)
     for clause in found.hurried:
         yield Paragraph(as_sentence(clause), Tone.WARNING)
+    for one in fidelity.off:
+        if one.why:
+            yield Paragraph(
+                as_sentence(f"statement {one.number} does not read as many blocks: {one.why}")
+            )
 
 
 def _statements(statements: Sequence[StatementFidelity]) -> Table:

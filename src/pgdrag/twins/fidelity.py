@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from statistics import median
 
 from pgdrag.english import as_sentence, cut, listed, listed_some, percent_words
 from pgdrag.findings.plan_diff import plan_diff
@@ -28,6 +29,9 @@ _BLOCK_BYTES = 8192
 _PRUNED = 0.001  # of the bytes in the blocks of a query: so much WAL it may write for the changes of others
 _CHANGING = frozenset({"insert", "update", "delete", "merge"})
 _SMALLEST_TABLE_BYTES = 1_000_000  # what smaller ones differ by nobody notices
+_WAITING = 3.0  # times the usual time for each block
+_OTHER_WAIT = 1.5  # times as long
+_LOCKING = re.compile(r"\bfor (?:no key )?(?:update|share)\b|\bfor key share\b")
 _NAMED = 3
 _STATEMENT_WIDTH = 80
 # The type that a parameter is cast to: `? : : character varying ( ? ) [ ]`.
@@ -94,6 +98,7 @@ class StatementFidelity:
         calls_share, twin_calls_share: of the calls of statements that have a plan.
         plan: how the twin plans it in another way than the original's statistics do; "" where it does not.
         is_planned: both sides have a plan.
+        waits: it takes far longer than its blocks explain, where sessions wait for locks, on either side.
     """
 
     number: int
@@ -105,6 +110,7 @@ class StatementFidelity:
     amounts: tuple[Amount, ...] = ()
     plan: str = ""
     is_planned: bool = False
+    waits: bool = False
 
     @property
     def runs(self) -> bool:
@@ -133,7 +139,20 @@ class StatementFidelity:
     def words(self) -> str:
         """The statement, its share of the load, and how it differs from the original."""
         text = cut(" ".join(self.text.split()), _STATEMENT_WIDTH)
-        return f"statement {self.number} ({text}; {percent_words(self.share)} of the time): {listed(self.off)}"
+        why = f" ({self.why})" if self.why else ""
+        return f"statement {self.number} ({text}; {percent_words(self.share)} of the time): {listed(self.off)}{why}"
+
+    @property
+    def why(self) -> str:
+        """Why other sessions make it read more or fewer blocks than in the original, in a clause; "" where they do not."""
+        amounts = {x.name: x for x in self.amounts}
+        blocks, ms = amounts.get("blocks"), amounts.get("ms")
+        if not self.waits or not blocks or not ms or blocks.is_within or not (blocks.ratio and ms.ratio):  # fmt: skip
+            return ""
+        if max(ms.ratio, 1 / ms.ratio) < _OTHER_WAIT or (ms.ratio > 1) != (blocks.ratio > 1):
+            return ""
+        was, now = (format_number(x, significant=2) for x in (ms.original, ms.twin))
+        return f"a call waits for rows that others change, {was} ms in the original and {now} ms here, and reads them again after each wait"
 
 
 @dataclass(frozen=True)
@@ -298,6 +317,7 @@ def fidelity(
         columns: what ANALYZE finds otherwise in the data twin, and in how many columns that was looked for.
     """
     was, now = _totals(original), _totals(twin)
+    waiting = {*_waiting(original), *_waiting(twin)}
     all_time_s = sum(x.time_s for x in was.values()) + original.workload.other_exec_s
     twin_time_s = sum(x.time_s for x in now.values())
     all_calls, twin_calls = (_calls(each.values()) for each in (was, now))
@@ -317,6 +337,7 @@ def fidelity(
                 amounts=tuple(_amounts(one, other)) if other.calls else (),
                 plan=plan_diff(before, after),
                 is_planned=before is not None and after is not None,
+                waits=key in waiting,
             )
         )
     nothing = _Totals()
@@ -374,6 +395,17 @@ def _totals(twin: Twin) -> dict[tuple[str, bool], _Totals]:
         if one.calls and not any(words in one.text for words in _OWN_WORDS):
             found[statement_key(one.text), one.is_toplevel].add(one)
     return dict(found)
+
+
+def _waiting(twin: Twin) -> Iterator[tuple[str, bool]]:
+    """Yield statements that lock rows and took far longer than their blocks explain, where sessions were seen waiting for locks."""
+    known = [x for x in twin.workload.statements if x.calls and x.is_plannable]
+    if known and any(x.startswith("Lock:") for x in twin.activity.waits):
+        usual_s = median(x.block_s for x in known)
+        for one in known:
+            key = statement_key(one.text)
+            if one.block_s > _WAITING * usual_s and (not _is_query(one.text) or _LOCKING.search(key)):  # fmt: skip
+                yield key, one.is_toplevel
 
 
 def _calls(every: Iterable[_Totals]) -> int:

@@ -64,6 +64,11 @@ class Statement:
         """In execution, and in planning where that is tracked."""
         return self.exec_s + (self.plan_s or 0.0)
 
+    @property
+    def block_s(self) -> float:
+        """For each block, without reading it: far longer than of others where it waited."""
+        return max(self.exec_s - (self.io_s or 0.0), 0.0) / max(self.shared_hit + self.shared_read, 1)  # fmt: skip
+
     parameters: tuple[str, ...] = ()
     parameters_unknown: str = ""
 

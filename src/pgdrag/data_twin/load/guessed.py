@@ -419,16 +419,11 @@ def _waiting(
     """Return the changes that took far longer than their blocks explain, where sessions were seen waiting for locks."""
     if not any(x.startswith("Lock:") for x in twin.activity.waits):
         return frozenset()
-    usual_s = median(map(_block_s, sent.values()))
+    usual_s = median(x.block_s for x in sent.values())
     return frozenset(
         number for number, x in changes.items()
-        if x.kind in ("update", "delete") and _block_s(sent[number]) > _WAITING * usual_s
+        if x.kind in ("update", "delete") and sent[number].block_s > _WAITING * usual_s
     )  # fmt: skip
-
-
-def _block_s(one: Statement) -> float:
-    """Return how long a statement took for each block, without reading it."""
-    return max(one.exec_s - (one.io_s or 0.0), 0.0) / max(one.shared_hit + one.shared_read, 1)
 
 
 def _first_of(text: str) -> str:
