@@ -129,7 +129,11 @@ class Server:
 
         wait(END_TIMEOUT_S, is_settled, poll_s=0.05)
         if not self.restart_command or not wait(2.0, lambda: bool(self.processes()), poll_s=0.1):
-            self.restart_command = started_alone(self.cluster)
+            try:
+                self.restart_command = started_alone(self.cluster)
+            except subprocess.CalledProcessError:
+                if not self.processes():  # else pgdrag was faster
+                    raise
 
     def processes(self) -> list[psutil.Process]:
         """Return its processes, the first one first."""

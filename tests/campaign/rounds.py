@@ -32,7 +32,6 @@ from pgdrag.model import RunRecord
 HOST_LOCK = Path("/var/tmp/pgdrag-test-host.lock")
 # What is run next where neither pgdrag nor its guardian cleared up; a run is then resumed in any case.
 NEXT = (("restore",), ("clean",), ("resume",))
-_KILLED = (-9, 137)
 _ATTEMPTS = "SELECT run_id, number, attempt, result FROM attempt WHERE result IS NOT NULL"
 _TRIES = 3
 
@@ -146,11 +145,13 @@ def _played(one: Round, draw: random.Random, here: Place) -> list[str]:
     found = _ended_badly(fault, command, status)
     if second is not None and is_second_bad:
         found.append(f"the second pgdrag ended with {second.process.returncode}:\n{second.said}")
-    found += _recovered(one, here, before, was_killed=status in _KILLED)
+    found += _recovered(one, here, before, was_killed=status < 0, had_begun=bool(command.said))
     return found + (_changed(here, server) if kind.has_server else [])
 
 
-def _recovered(one: Round, here: Place, before: Machine, *, was_killed: bool) -> list[str]:
+def _recovered(
+    one: Round, here: Place, before: Machine, *, was_killed: bool, had_begun: bool
+) -> list[str]:
     """Let pgdrag recover from what has happened, and return what is lost, or left."""
     kind, fault, found = one.kind, one.fault, []
     kept = _finished_attempts(here)
@@ -158,7 +159,7 @@ def _recovered(one: Round, here: Place, before: Machine, *, was_killed: bool) ->
     is_servers = kind.has_server and fault.victim == "server"
     if is_servers and kind.name == "restore":
         pass  # it waits for no server
-    elif not was_killed or (fault.spares_guardian and kind.is_guarded):
+    elif not was_killed or (had_begun and fault.spares_guardian and kind.is_guarded):
         # It, or its guardian, has cleared up, without a further command.
         left = here.left(before, is_last=False)
         found += [f"after it, without a further command: {x}" for x in left]
@@ -181,7 +182,7 @@ def _ended_badly(fault: Fault, command: Command, status: int) -> list[str]:
     """Return what is wrong with how a command ended that something had happened to."""
     allowed = set(EXIT_STATUSES) - {EXIT_INTERNAL}
     if fault.ends_pgdrag or fault.name in (SECOND, MEMORY):
-        allowed.update(_KILLED)
+        allowed.add(-signal.SIGKILL)
     said, found = command.said, []
     if fault.name in SIGNALS and fault.victim == "pgdrag" and not said:
         allowed.add(-signal.Signals[f"SIG{fault.name}"])  # Python had not begun with it
