@@ -281,6 +281,26 @@ def test_statements_that_ran_equally_often_in_blocks_are_one_transaction() -> No
     assert (alone.name, alone.is_block, alone.weight) == ("s6 SELECT", False, 300)
 
 
+@pytest.mark.parametrize(
+    ("idle_s", "median_age_s", "pause_s"),
+    [(16.0, 1.0, 0.004), (1.6, 1.0, None), (600.0, 0.01, 0.005), (0.0, 0.0, None)],
+)
+def test_without_a_log_each_pause_in_a_transaction_is_as_long_as_on_average(
+    idle_s: float, median_age_s: float, pause_s: float | None
+) -> None:
+    """A thousand blocks of three statements have four thousand pauses; a session that stood still for ten minutes has none."""
+    ages = (0.0, 0.0, *(median_age_s,) * 4)
+    twin = twin_of(
+        called(ADD, number=1, calls=1000), called(READ, number=2, calls=1000), called(NOTE, number=3, calls=1000),
+        control("BEGIN", 1000, 4), control("END", 1000, 5), called("SELECT 2 + $1", number=6, calls=300),
+    )  # fmt: skip
+    activity = Activity(idle_in_transaction_s=idle_s, transaction_ages_s=ages)
+    block, alone = mix_of(replace(twin, activity=activity)).types
+    expected = () if pause_s is None else pytest.approx((pause_s,) * 8)
+    assert [x.pause_s for x in block.steps] == [expected] * 3
+    assert (block.last_pause_s, alone.steps[0].pause_s) == (expected, ())
+
+
 def test_two_transactions_of_nearly_as_many_calls_stay_two() -> None:
     """Of New-Order and Payment of TPC-C there are almost as many."""
     twin = twin_of(

@@ -5,6 +5,7 @@ A server's log tells: its shapes are the transactions. Without one, they are gue
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from pgdrag.twins.transactions import ALWAYS, QUANTILES, LoggedTransactions, Spr
 _LEAST_LINK = 0.5  # share of the cases in which two parameters were equal
 _LONGEST_NAME = 40
 _LEAST_PAUSE_S = 0.001  # of half of the transactions
+_MEDIAN_AGE = 2  # place among the quantiles of ages
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ def mix_of(twin: Twin) -> Mix:
         sent |= {x.number: x for x in _texts_of_log(logged, sent)}
         types = [*_logged_types(logged, sent)]
     else:
-        types = [*guessed_types(twin, sent)]
+        types = [*_with_pauses([*guessed_types(twin, sent)], twin)]
     return Mix(_with_names(types, sent), sent, tuple(left_out))
 
 
@@ -157,6 +159,34 @@ def _bounded(loops: Sequence[Loop]) -> Iterator[Loop]:
         for number, share in loop.repeats:
             cut[min(number, rounds)] = cut.get(min(number, rounds), 0.0) + share
         yield replace(loop, repeats=tuple(sorted(cut.items())))
+
+
+# --- without a log --------------------------------------------------------------------------
+
+
+def _with_pauses(types: Sequence[TransactionType], twin: Twin) -> Iterator[TransactionType]:
+    """Yield transactions whose application waits before each statement, as long as sessions were idle in a transaction.
+
+    No longer than by the ages of open transactions in the samples: one session that stands still for minutes is no such wait.
+    """
+    pauses = {at: 1 + sum(_executions(x)) for at, x in enumerate(types) if x.is_block}
+    blocks = sum(types[at].weight for at in pauses)
+    number = sum(types[at].weight * count for at, count in pauses.items())
+    pause_s = (twin.activity.idle_in_transaction_s or 0.0) / max(number, 1.0)
+    if ages_s := twin.activity.transaction_ages_s:
+        median_s = ages_s[_MEDIAN_AGE]
+        pause_s = min(pause_s, 2 * median_s * blocks / max(number, 1.0))
+    quantiles = (pause_s,) * len(QUANTILES) if pause_s >= _LEAST_PAUSE_S else ()
+    for one in types:
+        steps = tuple(replace(x, pause_s=quantiles) for x in one.steps)
+        yield replace(one, steps=steps, last_pause_s=quantiles) if one.is_block else one
+
+
+def _executions(one: TransactionType) -> Iterator[float]:
+    """Yield how often each step runs in a transaction, on average."""
+    for at, step in enumerate(one.steps):
+        rounds = (x.mean for x in one.loops if x.first <= at <= x.last)
+        yield step.share * math.prod(rounds)
 
 
 # --- names ----------------------------------------------------------------------------------
