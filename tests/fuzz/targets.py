@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import sqlite3
 import tempfile
 import zlib
@@ -16,7 +17,6 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from unittest.mock import patch
 
 from log_writing import csv_record, json_record
 from test_driver_contract import ARRIVALS, HELLO, WARM, counts, done, interval
@@ -113,7 +113,7 @@ def _configurations() -> Iterator[bytes]:
     for format_ in all_formats().values():
         yield format_.example.encode()
     for path in sorted((TESTS / "pure" / "configurations").rglob("*")):
-        if path.is_file() and path.stat().st_size <= 4_096:
+        if path.is_file() and path.stat().st_size <= 2_048:
             yield path.read_bytes()
 
 
@@ -230,18 +230,11 @@ def _journal(content: bytes) -> None:
     path = _written("journal.sqlite", main)
     if log:
         path.with_name("journal.sqlite-wal").write_bytes(log)
-    journal = _open_journal(path)
+    journal = Journal(path)
     try:
         _read_all(journal)
     finally:
         journal.close()
-
-
-def _open_journal(path: Path) -> Journal:
-    # Where a file is says nothing of what it has.
-    everywhere = dict.fromkeys(("network_file_system", "who_may_swap"), lambda _: None)
-    with patch.multiple("pgdrag.journal._file", **everywhere):
-        return Journal(path)
 
 
 def _read_all(journal: Journal) -> None:
@@ -322,7 +315,7 @@ def _journal_content(content: bytes) -> None:
 
 @cache
 def _sound_journal() -> Journal:
-    return _open_journal(_written("sound.sqlite", _small_journal()))
+    return Journal(_written("sound.sqlite", _small_journal()))
 
 
 def _journal_contents() -> Iterator[bytes]:
@@ -376,8 +369,9 @@ def _fleet_files() -> Iterator[bytes]:
 def _written(name: str, content: bytes | None) -> Path:
     """Write a file, without what SQLite may have left beside the last one."""
     path = _place() / name
-    for each in path.parent.glob(f"{name}*"):
-        each.unlink()
+    for beside in ("", "-wal", "-shm", "-journal"):
+        with suppress(FileNotFoundError):
+            os.unlink(f"{path}{beside}")  # noqa: PTH108 -- at each of a million cases
     if content is not None:
         path.write_bytes(content)
     return path
@@ -386,8 +380,9 @@ def _written(name: str, content: bytes | None) -> Path:
 TARGETS = {
     one.name: one
     for one in (
-        Target("experiment", _experiment, _experiments),
-        Target("settings", _settings, _configurations),
+        # Long ones take twice as much time for each case, and have the same kinds of lines.
+        Target("experiment", _experiment, _experiments, longest=2_048),
+        Target("settings", _settings, _configurations, longest=2_048),
         Target("driver-lines", _driver_lines, _said_by_drivers),
         Target("server-log", _server_log, _logs),
         Target("captured-log", _captured_log, _logs),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from string import ascii_lowercase, ascii_uppercase
 
 from pgdrag.errors import ConfError
 
@@ -93,9 +94,12 @@ class LineError(Exception):
         self.hint = hint
 
 
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+
+
 def fold(name: str) -> str:
     """Return the form in which two names of the same setting are equal (ASCII lower case)."""
-    return "".join(chr(ord(c) + 32) if "A" <= c <= "Z" else c for c in name)
+    return name.translate(_LOWER)
 
 
 def lex(source: str) -> list[tuple[str, str]]:
