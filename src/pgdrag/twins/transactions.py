@@ -6,7 +6,7 @@ parameter they follow, and tokens where the planner's statistics have one for th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -137,6 +137,38 @@ class TransactionShape:
     pause_s: Spread | None = None
     last_pause_s: Spread | None = None
     follows: tuple[tuple[Count, Share], ...] = ()
+
+
+@dataclass(frozen=True)
+class LoggedPlace:
+    """A parameter of a shape's step.
+
+    Attributes:
+        step: its place, from 1.
+        statement: its number; parameter: n of $n.
+    """
+
+    shape: int
+    step: int
+    statement: int
+    parameter: int
+
+
+def equal_places(
+    shapes: Sequence[TransactionShape], distinct: Callable[[int, int], int]
+) -> Iterator[tuple[LoggedPlace, LoggedPlace]]:
+    """Yield parameters that are always equal to another one, which is no chance as they have many values.
+
+    Args:
+        distinct: how many values a parameter of a statement has, by their numbers.
+    """
+    steps = {x.number: x.steps for x in shapes}
+    for shape in shapes:
+        for x in shape.links:
+            of = x.from_shape or shape.number
+            one = LoggedPlace(shape.number, x.step, steps[shape.number][x.step - 1].statement, x.parameter)  # fmt: skip
+            if x.is_always_equal and distinct(one.statement, one.parameter) >= MANY_VALUES:
+                yield one, LoggedPlace(of, x.from_step, steps[of][x.from_step - 1].statement, x.from_parameter)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,11 @@ from pgdrag.english import counted, listed
 from pgdrag.errors import LogError
 from pgdrag.twins.tokens import finite, is_small
 from pgdrag.twins.transactions import (
-    MANY_VALUES,
     LoggedSessions,
     LoggedStatement,
     LoggedTransactions,
     Parameter,
+    equal_places,
 )
 from pgdrag.units import significant
 
@@ -223,21 +223,10 @@ class LogAccount:
     def equal_columns(self, columns: ParameterColumns) -> Iterator[tuple[Key, Key]]:
         """Yield columns that parameters belong to which are always equal, and have many values."""
         shapes = self.shapes.found(self._numbers, _same_column(columns))[0]
-        steps = {x.number: [self._statements[step.statement] for step in x.steps] for x in shapes}
-        for shape in shapes:
-            for link in shape.links:
-                one = steps[shape.number][link.step - 1]
-                other = steps[link.from_shape or shape.number][link.from_step - 1]
-                keys = (
-                    columns.key(_text_of(one), link.parameter),
-                    columns.key(_text_of(other), link.from_parameter),
-                )
-                if (
-                    link.is_always_equal
-                    and None not in keys
-                    and one.values[link.parameter].distinct >= MANY_VALUES
-                ):
-                    yield keys  # type: ignore[misc]
+        for pair in equal_places(shapes, lambda number, n: self._statements[number].values[n].distinct):  # fmt: skip
+            one, other = (columns.key(_text_of(self._statements[x.statement]), x.parameter) for x in pair)  # fmt: skip
+            if one is not None and other is not None:
+                yield one, other
 
     @cached_property
     def _statements(self) -> dict[int, SeenStatement]:

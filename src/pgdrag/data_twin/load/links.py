@@ -18,7 +18,7 @@ from pgdrag.data_twin.load.kinds import Link, Part, TransactionType
 from pgdrag.data_twin.load.parameters import RANGES
 from pgdrag.data_twin.load.statements import Analysed, Root
 from pgdrag.twins.model import Twin
-from pgdrag.twins.transactions import MANY_VALUES
+from pgdrag.twins.transactions import equal_places
 
 Column = tuple[str, str]  # a table and its column
 Place = tuple[int, int]  # a step, from 0, and the number of its parameter
@@ -107,19 +107,14 @@ def _logged_keys(statements: Sequence[Analysed], twin: Twin) -> Iterator[Foreign
     if twin.transactions is None:
         return
     known = {x.number: x for x in statements}
-    many = {(x.number, p.number) for x in twin.transactions.statements for p in x.parameters if p.distinct >= MANY_VALUES}  # fmt: skip
-    steps = {x.number: [known.get(step.statement) for step in x.steps] for x in twin.transactions.shapes}  # fmt: skip
+    distinct = {(x.number, p.number): p.distinct for x in twin.transactions.statements for p in x.parameters}  # fmt: skip
     pairs: dict[tuple[int, int, int, int, str, str], tuple[Root, Root, dict[str, str]]] = {}
-    for shape in twin.transactions.shapes:
-        for x in shape.links:
-            from_shape = x.from_shape or shape.number
-            one, other = steps[shape.number][x.step - 1], steps[from_shape][x.from_step - 1]
-            if one is None or other is None or not x.is_always_equal or (one.number, x.parameter) not in many:  # fmt: skip
-                continue
-            ends = [_column_of(one, x.parameter), _column_of(other, x.from_parameter)]
-            for (own, column), (parent, its) in itertools.permutations([x for x in ends if x], 2):
-                place = shape.number, x.step, from_shape, x.from_step, own.name, parent.name
-                pairs.setdefault(place, (own, parent, {}))[2][its] = column
+    for pair in equal_places(twin.transactions.shapes, lambda *x: distinct.get(x, 0)):
+        one, other = pair
+        ends = [_column_of(known[x.statement], x.parameter) for x in pair if x.statement in known]
+        for (own, column), (parent, its) in itertools.permutations([x for x in ends if x], 2):
+            place = one.shape, one.step, other.shape, other.step, own.name, parent.name
+            pairs.setdefault(place, (own, parent, {}))[2][its] = column
     for own, parent, columns in pairs.values():
         yield from _referring(own, parent, columns)
 
