@@ -53,6 +53,7 @@ CHANGES = 3  # that are made and rolled back, to see that nothing refuses them
 _TRY_S = 4.0  # of effort, for a stratum
 _STRATUM_S = 0.3  # of it, and then no more tries, if there were some
 _CERTAIN = 0.03  # standard error of what executions take on average, as a share of what they should
+_SURE = 0.01  # standard error of what the original's calls take with values by lot, from which down any will do
 _MOST_TRIES = 3000  # of a stratum
 _SIZES = (1, 10, 100, 1000, 10_000)
 _SIZE_ROUNDS = 3
@@ -500,7 +501,7 @@ class Bench:
         tried = {x: self._executed.setdefault(x, []) for x, _ in calibrated.shares}
         works = [work for some in tried.values() for _, work in some]
         calls, target = max(self._one.wanted.calls, 1), self._target()
-        if not works or deviation(works) <= _CERTAIN * math.sqrt(calls) * (target.rows + target.blocks):  # fmt: skip
+        if not works or deviation(works) <= _SURE * math.sqrt(calls) * (target.rows + target.blocks):  # fmt: skip
             return []
         for stratum, share in calibrated.shares:
             wanted_, before = share * min(calls, _MOST_BALANCED), -1
