@@ -17,7 +17,7 @@ from pgdrag.data_twin.sizes import (
     scaled_settings,
     table_blocks,
 )
-from pgdrag.data_twin.visibility import Unseen, unseen
+from pgdrag.data_twin.unvacuumed import Unseen, unseen
 from pgdrag.twins.model import Relation, Setting
 
 TABLE = Relation("s", "t", "table", 1000, 1e5, bytes=8_192_000, live_rows=100_000)

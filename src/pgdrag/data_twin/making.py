@@ -15,7 +15,7 @@ from pgdrag.data_twin.index_sizes import fit_indexes
 from pgdrag.data_twin.rows import TwinRows
 from pgdrag.data_twin.schema import restore_after_rows, restore_before_rows
 from pgdrag.data_twin.sizes import table_blocks
-from pgdrag.data_twin.visibility import hide_pages
+from pgdrag.data_twin.unvacuumed import leave_unvacuumed
 from pgdrag.twins.model import Twin
 
 _MOST_S = 3 * 3600.0
@@ -47,15 +47,6 @@ SELECT DISTINCT of.nspname::text, s.relname::text, n.nspname::text, c.relname::t
   JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
   JOIN pg_catalog.pg_attribute ON attrelid = c.oid AND attnum = number
 """
-# Of a BRIN index that was there before the rows: the last range has no summary until its pages are full.
-_FORGET_LAST_RANGES: LiteralString = """
-SELECT pg_catalog.brin_desummarize_range(i.oid, pages - pages % size)
-  FROM (SELECT c.oid, pg_catalog.pg_relation_size(indrelid) / pg_catalog.current_setting('block_size')::int8 AS pages,
-               coalesce((SELECT option_value::int8 FROM pg_catalog.pg_options_to_table(reloptions) WHERE option_name = 'pages_per_range'), 128) AS size
-          FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_index ON indexrelid = c.oid JOIN pg_catalog.pg_am AS a ON a.oid = relam
-         WHERE c.oid >= 16384 AND c.relkind = 'i' AND amname = 'brin' AND indisvalid) AS i
- WHERE pages % size > 0
-"""
 
 
 def restore_rows(
@@ -84,8 +75,7 @@ def restore_rows(
     notes += fit_indexes(connection, twin, scale=scale, step=step)
     step("vacuum", 1, 1)
     connection.execute("VACUUM ANALYZE")
-    hide_pages(connection, twin)
-    connection.execute(_FORGET_LAST_RANGES)
+    leave_unvacuumed(connection, twin)
     keep_notes(connection, notes)
     return tuple(notes)
 

@@ -37,7 +37,7 @@ from pgdrag.data_twin.load.texts import change_of
 from pgdrag.data_twin.load.work import Work, wanted
 from pgdrag.data_twin.load.written import is_once
 from pgdrag.data_twin.making import keep_notes
-from pgdrag.data_twin.visibility import hide_pages
+from pgdrag.data_twin.unvacuumed import leave_unvacuumed
 from pgdrag.english import counted, listed_some, percent_words
 from pgdrag.twins.ddl import quoted
 from pgdrag.twins.model import Statement, Twin
@@ -184,7 +184,7 @@ def _vacuum(connection: psycopg.Connection[Any], known: Iterable[Analysed], twin
     for schema, name in sorted(tables):
         # What was tried left dead rows behind. All pages, or its rows are estimated from those that changed.
         connection.execute(f"VACUUM (DISABLE_PAGE_SKIPPING) {quoted(schema, name)}".encode())
-    hide_pages(connection, twin, tables=tables)
+    leave_unvacuumed(connection, twin, tables=tables)
 
 
 def _are_kept(

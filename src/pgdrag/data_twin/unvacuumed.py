@@ -1,7 +1,8 @@
-"""On which pages does an index-only scan look for whether rows are visible? On those that changed since VACUUM was there.
+"""What has VACUUM not seen of a table? Pages that changed since, and ranges of BRIN indexes that came since.
 
-A data twin that is vacuumed has none, and its index-only scans read less than the original's. A DELETE that is undone leaves
-no other trace than that its pages are no longer known to be visible to all.
+A data twin that is vacuumed has none: its index-only scans do not look into pages as the original's do, and what is inserted
+looks at summaries of BRIN indexes that the original's had not yet. A DELETE that is undone leaves no other trace than that its
+pages are no longer known to be visible to all.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import LiteralString
 
 import psycopg
 from psycopg import sql
@@ -25,6 +27,21 @@ WITH page AS (SELECT min(ctid) AS row, ((ctid::text::point)[0])::int8 AS n FROM 
 SELECT 1 / (0 * count(*)) FROM gone
 """)
 _LEAST = 0.005  # of the pages
+_TABLES: LiteralString = """
+SELECT nspname::text, relname::text
+  FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace AS n ON n.oid = relnamespace WHERE relkind = 'r'
+"""
+_BRIN: LiteralString = """
+SELECT c.oid::int8, coalesce((SELECT option_value::int8 FROM pg_catalog.pg_options_to_table(reloptions) WHERE option_name = 'pages_per_range'), 128)
+  FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_index ON indexrelid = c.oid JOIN pg_catalog.pg_am AS a ON a.oid = relam
+ WHERE indrelid = %s::regclass AND c.relkind = 'i' AND amname = 'brin' AND indisvalid
+"""
+_PAGES = sql.SQL("SELECT coalesce(((max(ctid)::text::point)[0])::int8 + 1, 0) FROM ONLY {}")
+# The last range has no summary until its pages are full.
+_FORGET: LiteralString = """
+SELECT pg_catalog.brin_desummarize_range(%(index)s::oid, page)
+  FROM pg_catalog.generate_series(%(first)s::int8 - %(first)s::int8 %% %(size)s::int8, %(last)s::int8, %(size)s::int8) AS page
+"""
 
 
 @dataclass(frozen=True)
@@ -59,15 +76,16 @@ def unseen(relation: Relation, block_bytes: int) -> Unseen:
     return Unseen(1 - visible, 1 - visible * math.exp(-dead / counted), 1 - counted / pages)
 
 
-def hide_pages(
+def leave_unvacuumed(
     connection: psycopg.Connection,
     twin: Twin,
     *,
     tables: Collection[tuple[str, str]] | None = None,
 ) -> None:
-    """Let as many pages of tables that were vacuumed not be known to be visible to all as in the original.
+    """Let tables that were just vacuumed be as VACUUM and time had left the original's.
 
-    The planner knows of as many as it did there.
+    As many pages are not known to be visible to all, and the planner knows of as many as it did there; ranges of BRIN indexes that
+    came since have no summary.
 
     Args:
         connection: of the role whose tables these are, in autocommit.
@@ -76,18 +94,33 @@ def hide_pages(
     Raises:
         psycopg.OperationalError: the server is gone.
     """
-    for one in _of(twin, tables):
+    for one in _of(connection, twin, tables):
         found = unseen(one, twin.source.block_bytes)
         if found.told >= _LEAST:
             _touch(connection, one, share=found.told, tail=1.0)
             connection.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(one.schema, one.name)))
         if max(found.known - found.told, found.behind) >= _LEAST:
             _touch(connection, one, share=found.known, tail=1 - found.behind)
+        _forget_ranges(connection, one, found.behind)
 
 
-def _of(twin: Twin, tables: Collection[tuple[str, str]] | None) -> Iterator[Relation]:
+def _forget_ranges(connection: psycopg.Connection, one: Relation, behind: float) -> None:
+    table = sql.Identifier(one.schema, one.name)
+    for index, size in connection.execute(_BRIN, (table.as_string(),)).fetchall():
+        row = connection.execute(_PAGES.format(table)).fetchone()
+        assert row is not None, "an aggregate has a row"
+        first = int(row[0] * (1 - behind))
+        connection.execute(_FORGET, {"index": index, "first": first, "last": row[0], "size": size})
+
+
+def _of(
+    connection: psycopg.Connection, twin: Twin, tables: Collection[tuple[str, str]] | None
+) -> Iterator[Relation]:
+    """Yield the tables that are there: some cannot be made."""
+    there = {*connection.execute(_TABLES).fetchall()}
     for one in twin.relations:
-        if one.kind == "table" and (tables is None or (one.schema, one.name) in tables):
+        name = one.schema, one.name
+        if one.kind == "table" and name in there and (tables is None or name in tables):
             yield one
 
 
