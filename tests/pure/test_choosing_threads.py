@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import floats, integers
 
-from pgdrag.driver.choosing_threads import BUSY, GAIN, choose_threads, is_to_choose
+from pgdrag.driver.choosing_threads import BUSY, choose_threads, is_to_choose
 from pgdrag.model import Counts, DriverCost, LoadProfile, Measurement
 from pgdrag.model.load import Closed, Open, Step
 from pgdrag.model.threads import ChosenThreads
@@ -77,15 +77,15 @@ def test_a_driver_that_does_not_tell_its_processors_keeps_one_thread() -> None:
     assert chosen(LOAD, lambda _: measured(0.95, processors=None))[1] == [1]
 
 
-def test_threads_that_bring_nothing_are_not_kept() -> None:
-    found, tried = chosen(LOAD, lambda n: measured(0.9 / n, 1000.0))
+def test_threads_that_commit_less_are_not_kept() -> None:
+    found, tried = chosen(LOAD, lambda n: measured(0.9 / n, 1000.0 - n))
     assert (found.threads, tried, found.is_limited) == (1, [1, 2], False)
-    assert found.words == "1 thread, 90 % busy (tried: 2 threads, 45 % busy, and no faster)"
+    assert found.words == "1 thread, 90 % busy (tried: 2 threads, 45 % busy, and slower)"
 
 
 def test_at_a_given_rate_it_is_not_the_throughput_that_counts() -> None:
     load = replace(LOAD, pacing=Open(1000.0))
-    assert chosen(load, lambda n: measured(0.9 / n, 1000.0))[0].threads == 2
+    assert chosen(load, lambda n: measured(0.9 / n, 1000.0 - n))[0].threads == 2
 
 
 def test_where_waits_are_not_counted_the_processor_time_is() -> None:
@@ -143,9 +143,7 @@ def test_a_load_that_threads_share_has_enough_of_them_or_all(
     most = min(clients, processors)
     assert found.threads <= most
     assert len(tried) <= math.log2(most) + 2
-    is_enough = work / found.threads <= BUSY
-    # Where the next ones would not be faster by enough, the driver was not the limit.
-    is_no_faster = min(2 * found.threads, most, work) < GAIN * min(found.threads, work)
-    assert is_enough or found.is_limited or is_no_faster
+    assert found.is_limited == (work / most > BUSY)
+    assert found.is_limited or work / found.threads <= BUSY
     if work <= BUSY:
         assert tried == [1]

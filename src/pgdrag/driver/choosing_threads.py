@@ -18,8 +18,6 @@ from pgdrag.model.threads import ChosenThreads, ThreadsProbe
 # Where answers come at random, one finds the thread busy that often, and waits for 2.3 others on average: ρ / (1 - ρ).
 # From there on the wait grows fast; at 0.8 the trial has a warning that the driver may be the bottleneck.
 BUSY = 0.7
-# In closed loop, more threads that do not raise the throughput by so much only take processor time.
-GAIN = 1.05
 MOST = 256  # as the contract allows
 # Probes would take longer than shorter windows.
 SHORTEST_WINDOW_S = 5.0
@@ -51,7 +49,7 @@ def choose_threads(
         if measured is None or (busy_share := measured.busy_share) is None:
             break
         probes.append(ThreadsProbe(threads, round(busy_share, 3), measured.committed_per_s))
-        if isinstance(load.pacing, Closed) and _is_no_faster(probes):
+        if isinstance(load.pacing, Closed) and _is_slower(probes):
             break
         chosen, most = threads, _most(load, measured.driver.processors or 1)
         is_limited = busy_share > BUSY and threads >= most
@@ -61,9 +59,10 @@ def choose_threads(
     return ChosenThreads(chosen, tuple(probes), is_limited)
 
 
-def _is_no_faster(probes: list[ThreadsProbe]) -> bool:
+def _is_slower(probes: list[ThreadsProbe]) -> bool:
+    """Tell whether the last number brought nothing. A gain is not asked for: probes are too short to see a small one."""
     rates = [one.committed_per_s for one in probes[-2:]]
-    return len(rates) == 2 and rates[1] < GAIN * rates[0]
+    return len(rates) == 2 and rates[1] < rates[0]
 
 
 def _clients(load: LoadProfile) -> int:

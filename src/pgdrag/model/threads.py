@@ -52,5 +52,5 @@ class ChosenThreads(Recording):
         text = chosen.words + ", and no processor or client for more" * self.is_limited
         others = "; ".join(one.words for one in self.probes if one is not chosen)
         if self.probes[-1] is not chosen:
-            others += ", and no faster"
+            others += ", and slower"
         return f"{text} (tried: {others})" if others else text
