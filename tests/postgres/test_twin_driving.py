@@ -773,7 +773,11 @@ def test_arrays_whose_entries_are_rows_are_as_long_as_they_were(shop: Cluster) -
             for bikes, charges in connection.execute(lengths.encode()).fetchall():
                 assert bikes == charges
         rows = connection.execute(b"SELECT (found ->> 'rows')::float8 FROM pgdrag_twin.statement").fetchall()  # fmt: skip
+        same = "SELECT avg((b.charge = u.charge)::int)::float8 FROM pgdrag_twin.pool_s1, unnest(p1::uuid[], p2::real[]) AS u (id, charge) JOIN bike AS b USING (id)"
+        [(unchanged,)] = connection.execute(same.encode()).fetchall()
     assert [x for (x,) in rows] == [pytest.approx(15, rel=0.15)] * 2
+    # What is set is another row's value.
+    assert unchanged < 0.1
 
 
 def test_what_is_asked_for_meets_conditions_without_a_parameter_too(shop: Cluster) -> None:

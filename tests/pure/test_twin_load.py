@@ -1019,7 +1019,7 @@ def test_of_many_calls_as_many_are_kept_as_do_together_what_they_should() -> Non
 
 def test_where_no_calls_do_what_they_should_many_that_come_as_near_are_kept() -> None:
     executed = [((str(x),), Work(1, 20.0 + x % 3)) for x in range(60)]
-    assert len(balanced(executed, Work(1, 10.0))) == 40  # 20.5 blocks on average
+    assert len(balanced(executed, Work(1, 10.0))) == 60  # 21 blocks on average, at least 20
 
 
 def test_rows_changed_are_told_where_explain_says_none_were_returned() -> None:

@@ -15,6 +15,7 @@ from pgdrag.data_twin.load.statements import Analysed
 
 SOME = 6  # executions that are enough to tell a mean, where each takes long
 _CLOSE = 0.05  # of what was wanted
+_NEARLY = 1.2  # times as far from it as the nearest
 # What a share of the rows, or of the blocks, costs that is missing or too much.
 _ROWS_WEIGHT, _BLOCKS_WEIGHT = 100.0, 4.0
 _ROWS_NEAR = 0.08  # of the rows: what is as near counts no more than blocks do
@@ -82,7 +83,7 @@ def balanced(executed: Sequence[tuple[Values, Work]], target: Work) -> list[tupl
     first = min(SOME, len(found)) - 1
     best = min(errors[first:], default=0.0)
     near = [
-        at for at, each in enumerate(errors) if at >= first and each <= max(_CLOSE, best + _CLOSE)
+        at for at, each in enumerate(errors) if at >= first and each <= max(_CLOSE, _NEARLY * best)
     ]
     return found[: max(near, default=-1) + 1]
 

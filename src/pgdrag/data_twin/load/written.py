@@ -71,7 +71,8 @@ class WrittenValues:
             return ["'0'"]
         own = self._filled(x, f"{main if self._is_changed(main) else TARGET}.{quoted(column)}", column, main)  # fmt: skip
         if x.is_list:
-            return self._arrays(own, f"ORDER BY {main}.{ROW}")
+            order = f"ORDER BY {main}.{ROW}"
+            return self._arrays(own, order) if x.is_inserted else self._other_arrays(own, order)
         if table is not None and table.types[column].endswith("range"):
             return [self._new_range(number, x, column, own, main)]
         if x.is_divisor and table is not None and self._is_alike(number, column):
@@ -135,15 +136,24 @@ class WrittenValues:
 
     def _arrays(self, columns: str, order: str) -> list[str]:
         """Return arrays of a row's value and those of the next ones, at each level of another length."""
+        return [
+            f"array_agg({columns}) OVER ({order} ROWS BETWEEN CURRENT ROW AND {length - 1} FOLLOWING)"
+            for length in self._lengths()
+        ]
+
+    def _other_arrays(self, columns: str, order: str) -> list[str]:
+        """Return such arrays with each row's value at the place of another row, which is changed to it."""
+        return [
+            f"array_append(array_agg({columns}) OVER ({order} ROWS BETWEEN 1 FOLLOWING AND {length - 1} FOLLOWING), {columns})"
+            for length in self._lengths()
+        ]
+
+    def _lengths(self) -> list[int]:
         wanted = self.one.wanted.rows / max(self.one.wanted.calls, 1)
         # Of arrays whose entries are rows it is told how many there were.
         likely = (wanted, wanted / 2, 2 * wanted)
         tried = likely if self._has_lists() else sorted((1, 3, 10, 30, 100, *likely))
-        lengths = [*dict.fromkeys(min(max(round(x), 1), LONGEST_LIST) for x in tried)]
-        return [
-            f"array_agg({columns}) OVER ({order} ROWS BETWEEN CURRENT ROW AND {length - 1} FOLLOWING)"
-            for length in lengths[:MOST_LEVELS]
-        ]
+        return [*dict.fromkeys(min(max(round(x), 1), LONGEST_LIST) for x in tried)][:MOST_LEVELS]
 
     def _has_lists(self) -> bool:
         return any(x.is_list for x in self.assigned.values())
