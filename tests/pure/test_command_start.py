@@ -26,8 +26,9 @@ HEAVY = SCIPY | {
     "psycopg",
     "pydantic",
     "rich",
+    "pgdrag.model",
 }
-FOUND = SCIPY | {"numpy", "pydantic", "rich"}
+FOUND = SCIPY | {"numpy", "pydantic", "rich", "pgdrag.model"}
 
 
 # Typer itself takes pydantic to read some commands' arguments.
@@ -37,7 +38,7 @@ FOUND = SCIPY | {"numpy", "pydantic", "rich"}
         (["--help"], set()),
         (["compare", "--help"], {"pydantic"}),
         (["check", "--help"], {"pydantic"}),
-        (["completions", "bash"], {"pydantic"}),
+        (["completions", "bash"], {"pydantic", "pgdrag.model"}),
         (["runs"], {"pydantic", "rich"}),
         (["show", "compare"], FOUND),
         (["report", "old-ladder", "--output", os.devnull], FOUND | {"jinja2"}),

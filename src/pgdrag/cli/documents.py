@@ -52,7 +52,7 @@ def documents() -> dict[str, Document]:
     from pgdrag.findings.plan_flips import TwinPlans
     from pgdrag.findings.two_runs import TwoRuns
     from pgdrag.horizon.state import HorizonState
-    from pgdrag.journal import RunSummary
+    from pgdrag.journal.run_list import RunSummary
     from pgdrag.model.observed import Stretch
     from pgdrag.report import plans_page, twin_check_page
     from pgdrag.report.claims_page import ClaimByRun

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console, ConsoleOptions, OverflowMethod, RenderableType
 from rich.segment import Segment
@@ -21,8 +21,12 @@ from rich.text import Text
 
 from pgdrag.english import without_controls
 from pgdrag.errors import UsageError
-from pgdrag.journal import Journal, home_directory
+from pgdrag.journal import home_directory
 from pgdrag.servers.scratch import Scratch, release_all, remove_tree, write_whole
+
+if TYPE_CHECKING:
+    from pgdrag.journal import Journal
+    from pgdrag.journal.run_list import RunList
 
 
 class _Console(Console):
@@ -181,12 +185,25 @@ def measuring(wait_s: float | None) -> Iterator[None]:
 
 def open_journal() -> Journal:
     """Return the user's journal."""
+    from pgdrag.journal import Journal
+
+    return Journal(_journal())
+
+
+def open_run_list() -> RunList:
+    """Return the list of the runs in the user's journal."""
+    from pgdrag.journal.run_list import RunList
+
+    return RunList(_journal())
+
+
+def _journal() -> Path:
     home = home_directory()
     if not os.environ.get("PGDRAG_HOME"):
         # An older pgdrag left it to the umask, and reports in it.
         with suppress(OSError):
             home.chmod(0o700)
-    return Journal(home / "journal.sqlite")
+    return home / "journal.sqlite"
 
 
 def refuse_unwritable(file: Path | None, *, needs_directory: bool = False) -> None:

@@ -30,9 +30,9 @@ class Story:
 def runs(json: Json = False) -> None:
     """List all runs, newest first."""
 
-    from pgdrag.cli.place import open_journal, print_rows
+    from pgdrag.cli.place import open_run_list, print_rows
 
-    summaries = open_journal().summaries()
+    summaries = open_run_list().summaries()
     if json:
         print_json(summaries)
         return

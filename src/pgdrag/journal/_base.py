@@ -15,7 +15,6 @@ from pgdrag.adapters import adapter_of
 from pgdrag.errors import JournalError
 from pgdrag.host.machine_lock import measuring_pid
 from pgdrag.journal._file import explained, opened, unusable
-from pgdrag.journal._older import of_today
 
 RunStatus = Literal["running", "done", "interrupted", "failed"]
 _T = TypeVar("_T")
@@ -78,6 +77,8 @@ def written(kind: type[Any], value: object) -> str:
 
 
 def read(kind: type[_T], text: str | bytes) -> _T:
+    from pgdrag.journal._older import of_today  # it knows the types of all that a run has
+
     return of_today(adapter_of(kind).validate_json(text))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
@@ -13,7 +12,8 @@ from pydantic import ValidationError
 
 from pgdrag.errors import JournalError
 from pgdrag.host.machine_lock import measuring_pid
-from pgdrag.journal._base import JournalFile, RunStatus, read, true_status, unpacked, written
+from pgdrag.journal._base import read, true_status, unpacked, written
+from pgdrag.journal.run_list import RUN_ID, RunList
 from pgdrag.model import Host, Outcome, Result, RunRecord, Study, UnderWay, WorkloadSpec
 from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import Recordings
@@ -21,31 +21,10 @@ from pgdrag.model.recordings import Recordings
 SAMPLE = ", ".join(one.name for one in fields(Sample))  # its columns have its fields' names
 _SAMPLE = tuple[tuple(get_type_hints(Sample)[one.name] for one in fields(Sample))]  # type: ignore[valid-type, misc]
 _RUN = tuple[str, str, str, str, int, float, float | None, str, int | None, int]
-_SUMMARY = tuple[str, str, str, str, int | None, str, float, float | None, int, int]
 _TRIAL_LINE = tuple[int, str, str, str, int | None, float | None]
-
-# An id names the file of a report; pgdrag gives no others.
-_RUN_ID = re.compile(r"\w[\w.-]*")
-
-_LIKE = str.maketrans({x: f"\\{x}" for x in "\\%_"})
 
 # How many runs, and results of them, show how long trials take.
 _EXPERIENCE_RUNS, _EXPERIENCE_RESULTS = 6, 24
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """One line of `pgdrag runs`."""
-
-    run_id: str
-    experiment: str
-    scale: str
-    status: RunStatus
-    server_version: str
-    started_unix_s: float
-    finished_unix_s: float | None
-    trials: int
-    finished_trials: int
 
 
 @dataclass(frozen=True)
@@ -60,7 +39,7 @@ class TrialLine:
     elapsed_s: float | None
 
 
-class JournalReading(JournalFile):
+class JournalReading(RunList):
     """What can be asked of the journal."""
 
     def results(
@@ -249,41 +228,6 @@ class JournalReading(JournalFile):
         )
         return count, [TrialLine(*row) for row in rows]
 
-    def summaries(
-        self, matching: str = "", *, most: int = -1, skipped: int = 0
-    ) -> list[RunSummary]:
-        """Return runs, newest first.
-
-        Args:
-            matching: only those with each of these words in their name, scale, server's version or study.
-            most: how many; -1: all of them.
-            skipped: how many of the newest to leave out.
-        """
-        words = [f"%{x.translate(_LIKE)}%" for x in matching.split()]
-        searched = "run_id || ' ' || scale || ' ' || server_version || ' ' || study"
-        wanted = " AND ".join([rf"{searched} LIKE ? ESCAPE '\'"] * len(words)) or "true"
-        # Chosen before anything is counted.
-        rows = self._rows(
-            f"""
-            SELECT run_id, experiment, scale, status, pid, server_version, started_unix_s,
-                   finished_unix_s,
-                   (SELECT count(*) FROM trial WHERE trial.run_id = run.run_id AND NOT is_ahead),
-                   (SELECT count(DISTINCT number) FROM attempt JOIN trial USING (run_id, number)
-                     WHERE attempt.run_id = run.run_id AND result IS NOT NULL AND NOT is_ahead)
-            FROM run WHERE rowid IN (
-                SELECT rowid FROM run WHERE {wanted}
-                 ORDER BY started_unix_s DESC, run_id DESC LIMIT ? OFFSET ?)
-            ORDER BY started_unix_s DESC, run_id DESC
-            """,
-            (*words, most, skipped),
-            kind=_SUMMARY,
-        )
-        return [
-            RunSummary(run_id, experiment, scale, true_status(status, pid), *others)
-            for run_id, experiment, scale, status, pid, *others in rows
-            if _RUN_ID.fullmatch(run_id)
-        ]
-
     def runs_naming(self, names: Iterable[str]) -> list[str]:
         """Return the ids of runs that are over whose study has a factor of one of these names, newest first."""
         wanted = [f'"{name}"' for name in names]
@@ -294,7 +238,7 @@ class JournalReading(JournalFile):
         return [
             run_id
             for run_id, study in rows
-            if _RUN_ID.fullmatch(run_id) and any(name in study for name in wanted)
+            if RUN_ID.fullmatch(run_id) and any(name in study for name in wanted)
         ]
 
     def runs_of(self, experiment: str) -> Iterator[RunRecord]:
@@ -304,7 +248,7 @@ class JournalReading(JournalFile):
             (experiment,),
             kind=tuple[str],
         )
-        return (self.run(run_id) for (run_id,) in rows if _RUN_ID.fullmatch(run_id))
+        return (self.run(run_id) for (run_id,) in rows if RUN_ID.fullmatch(run_id))
 
     def runs_of_same(self, design: str, host: Host, *, most: int) -> Iterator[RunRecord]:
         """Return the newest runs of a machine that compared a treatment with itself, newest first.
