@@ -49,7 +49,7 @@ class Machine:
         """Return the machine now; `scratch` is the scratch directory of the commands that suffer."""
         values = {
             str(path): text
-            for path in (_paths() if with_values else ())
+            for path in (_paths(str(scratch.parents[1])) if with_values else ())
             for text in [_text(path)]
             if not _is_counted(path) and text is not None
         }
@@ -83,20 +83,16 @@ class Machine:
         return found
 
 
-def _is_disk(backing: str) -> bool:
-    """Whether a loop device's file is a campaign's own disk, and no scratch device on it."""
-    return PREFIX in backing and backing.strip().endswith("/backing")
-
-
-def _paths() -> Iterator[Path]:
+def _paths(place: str) -> Iterator[Path]:
+    """Yield what has values, of disks also the one that a campaign's place lies on."""
     yield from SYSCTLS.rglob("*")
     for disk in BLOCK.iterdir():
         # Loop devices that nobody uses are what the last user made of them, and the disk of the campaign
-        # itself lies on one; another experiment's comes and goes.
+        # itself lies on one; another experiment's, or campaign's, comes and goes.
         backing = (
             _text(disk / "loop" / "backing_file") if disk.name.startswith("loop") else "a disk"
         )
-        if backing is not None and (_NAME not in backing or _is_disk(backing)):
+        if backing is not None and (_NAME not in backing or backing.strip() == f"{place}/backing"):
             yield disk / "ro"
             yield disk / "size"
             yield from (disk / "queue").rglob("*")
