@@ -10,6 +10,7 @@ from pathlib import Path
 
 SYSCTLS = Path("/proc/sys")
 BLOCK = Path("/sys/block")
+VIRTUAL_INTERFACES = Path("/sys/devices/virtual/net")
 SWITCHES = (
     Path("/sys/kernel/mm/transparent_hugepage"),
     Path("/sys/kernel/mm/hugepages"),
@@ -85,7 +86,9 @@ class Machine:
 
 def _paths(place: str) -> Iterator[Path]:
     """Yield what has values, of disks also the one that a campaign's place lies on."""
-    yield from SYSCTLS.rglob("*")
+    # Virtual network interfaces are made and removed by other programs.
+    interfaces = {x.name for x in VIRTUAL_INTERFACES.iterdir()}
+    yield from (x for x in SYSCTLS.rglob("*") if interfaces.isdisjoint(x.parts))
     for disk in BLOCK.iterdir():
         # Loop devices that nobody uses are what the last user made of them, and the disk of the campaign
         # itself lies on one; another experiment's, or campaign's, comes and goes.

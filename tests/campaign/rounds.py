@@ -132,7 +132,9 @@ def _played(one: Round, draw: random.Random, here: Place) -> list[str]:
             command.process.send_signal(signal.SIGINT)
         if kind.has_server and fault.victim == "server" and was_hit:
             # As whoever watches over it would; pgdrag waits for that, two minutes for a trial and one to undo.
-            wait(2.0, command.has_ended)
+            # It may be stopping for a while: one start is not enough.
+            while not wait(2.0, command.has_ended, poll_s=0.05):
+                here.server.start()
             here.server.start()
         status = command.end()
     is_second_bad = second is not None and second.end() != 0
