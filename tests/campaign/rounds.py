@@ -24,7 +24,7 @@ from threading import Lock
 from faults import MEMORY, SECOND, SIGNALS, Fault, Length, draw_fault, struck
 from kinds import KINDS, Kind, plan_of, runs_of
 from machine import Machine
-from place import END_TIMEOUT_S, Command, Failed, Place, wait
+from place import END_TIMEOUT_S, Command, Failed, Place, Server, wait
 
 from pgdrag.errors import EXIT_INTERNAL, EXIT_MISUSE, EXIT_STATUSES
 from pgdrag.model import RunRecord
@@ -131,11 +131,7 @@ def _played(one: Round, draw: random.Random, here: Place) -> list[str]:
             wait(1.0, command.has_ended)
             command.process.send_signal(signal.SIGINT)
         if kind.has_server and fault.victim == "server" and was_hit:
-            # As whoever watches over it would; pgdrag waits for that, two minutes for a trial and one to undo.
-            # It may be stopping for a while: one start is not enough.
-            while not wait(2.0, command.has_ended, poll_s=0.05):
-                here.server.start()
-            here.server.start()
+            _watch_over(here.server, command)
         status = command.end()
     is_second_bad = second is not None and second.end() != 0
     if one.is_missed:
@@ -149,6 +145,16 @@ def _played(one: Round, draw: random.Random, here: Place) -> list[str]:
         found.append(f"the second pgdrag ended with {second.process.returncode}:\n{second.said}")
     found += _recovered(one, here, before, was_killed=status < 0, had_begun=bool(command.said))
     return found + (_changed(here, server) if kind.has_server else [])
+
+
+def _watch_over(server: Server, command: Command) -> None:
+    """Start a server whenever it has ended: a trial of pgdrag waits for that for two minutes, an undo for one."""
+
+    def is_over() -> bool:
+        server.start()
+        return command.has_ended()
+
+    wait(END_TIMEOUT_S, is_over, poll_s=1.0)
 
 
 def _recovered(
