@@ -16,6 +16,7 @@ from pgdrag.data_twin.load.kinds import Constant, Link, Loop, Part, Step, Transa
 from pgdrag.data_twin.load.leading import with_leading_steps
 from pgdrag.data_twin.load.links import (
     Foreign,
+    agreeing,
     alike_in_a_call,
     belonging,
     foreign_keys,
@@ -1015,6 +1016,13 @@ def test_of_many_calls_as_many_are_kept_as_do_together_what_they_should() -> Non
     found = balanced(executed, Work(1, 10.4))
     assert len(found) > 40
     assert sum(work.blocks for _, work in found) / len(found) == pytest.approx(10.4, rel=0.05)
+
+
+def test_values_agree_with_earlier_ones_where_they_do_so_in_most_calls() -> None:
+    both = TransactionType("both", 3, (Step(1), Step(2)), links=(Link(1, 1, 0, 1),))
+    alone = TransactionType("alone", 2, (Step(2),))
+    assert agreeing([both, alone]) == {2}
+    assert agreeing([both, replace(alone, weight=4)]) == frozenset()
 
 
 def test_where_no_calls_do_what_they_should_many_that_come_as_near_are_kept() -> None:

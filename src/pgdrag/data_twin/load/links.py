@@ -28,6 +28,7 @@ _LEAST_RETURNED, _MOST_RETURNED = (
     100,
 )  # rows a call, so that the next statement may be about one of them
 _MOST_ANCESTORS = 8
+_MOSTLY = 0.5  # of the calls
 
 
 @dataclass(frozen=True)
@@ -180,13 +181,14 @@ def alike_in_a_call(kinds: Iterable[TransactionType], number: int) -> dict[int, 
 
 
 def agreeing(kinds: Iterable[TransactionType]) -> frozenset[int]:
-    """Return the statements whose values, in some transaction, have to agree with those of an earlier one."""
-    return frozenset(
-        kind.steps[x.step].statement
-        for kind in kinds
-        for x in kind.links
-        if x.from_step < x.step and not (x.returned or x.differences)
-    )
+    """Return the statements whose values mostly have to agree with those of an earlier one of the transaction."""
+    calls, led = defaultdict[int, float](float), defaultdict[int, float](float)
+    for kind in kinds:
+        steps = {x.step for x in kind.links if x.from_step < x.step and not (x.returned or x.differences)}  # fmt: skip
+        for at, step in enumerate(kind.steps):
+            calls[step.statement] += kind.weight * step.share
+            led[step.statement] += kind.weight * step.share * (at in steps)
+    return frozenset(number for number, count in calls.items() if led[number] > _MOSTLY * count)
 
 
 def _most_absent(kind: TransactionType, statements: Mapping[int, Analysed]) -> dict[int, float]:

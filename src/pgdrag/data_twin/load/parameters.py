@@ -54,10 +54,13 @@ class ParameterValues(WrittenValues):
         compared: the comparison that tells most of each parameter.
         assigned: of the others, the column that each is written to.
         has_told_bound: a log tells where in its column a bound was, so that nothing but that is tried.
+        is_led: keys are those that statements before it have found.
     """
 
-    def __init__(self, one: Analysed, seed: int, now: str, logged: Sequence[Parameter] = ()) -> None:  # fmt: skip
-        self.one = one
+    def __init__(
+        self, one: Analysed, seed: int, now: str, logged: Sequence[Parameter] = (), *, is_led: bool = False
+    ) -> None:  # fmt: skip
+        self.one, self.is_led = one, is_led
         self.logged = {x.number: x for x in logged}
         self.has_told_bound = False
         self.seed = seed
@@ -346,9 +349,12 @@ class ParameterValues(WrittenValues):
         root = next((r for a, r in self.one.roots.items() if quoted(a) == main), None)
         return root is not None and any(set(key) <= columns for key in root.unique)
 
-    def _absent(self, number: int) -> str | None:
-        """Return a value near one that is there, and that no row has."""
+    def _absent(self, number: int, main: str) -> str | None:
+        """Return a value near one that is there, and that no row has; of a key that was found before another row's, which need not have the other values."""
         columns, type_ = self._resolved(self.compared[number].columns), self.one.types[number - 1]
+        if self.is_led:
+            others = any(quoted(x.alias) == main for n, x in self.compared.items() if n != number)
+            return f"coalesce(lead({columns}) OVER (ORDER BY {main}.{ROW}), {columns})" if others else None  # fmt: skip
         if type_ in ("smallint", "integer", "bigint", "numeric"):
             return f"-1 - abs({columns})"
         if type_ in ("text", "character varying"):

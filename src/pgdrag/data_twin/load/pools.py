@@ -90,10 +90,10 @@ def pooled(
         suffix: of the pool's name.
     """
     keys = fresh_options(connection, one)
-    drawn = sampled(one, seed=seed, now=now, logged=logged)
+    drawn = sampled(one, seed=seed, now=now, logged=logged, is_led=is_led)
     first = problem = _make_candidates(connection, drawn)
     if problem:
-        drawn = sampled(one, seed=seed, now=now, logged=logged, is_plain=True)
+        drawn = sampled(one, seed=seed, now=now, logged=logged, is_plain=True, is_led=is_led)
         problem = _make_candidates(connection, drawn)
     if problem:
         free = {n: free_value(one, n, now) for n in one.parameters if n not in one.limits}
@@ -104,7 +104,7 @@ def pooled(
     )
     bench = Bench(
         connection, one, drawn, _first(keys), _CANDIDATES,
-        most_s=most_s, clock=clock, keeps_plans=keeps_plans, settings=settings, asked=asked, is_placed=is_placed, most_absent=most_absent, alike=alike,
+        most_s=most_s, clock=clock, keeps_plans=keeps_plans, settings=settings, asked=asked, is_placed=is_placed, most_absent=1.0 if is_led else most_absent, alike=alike,
     )  # fmt: skip
     calibrated = bench.calibrated()
     pool, work = f"s{one.number}{suffix}" if one.types else "", calibrated.work
@@ -133,7 +133,7 @@ def pooled(
             all_rows = itertools.cycle(connection.execute(query.encode()).fetchall())
             growth.add(one, (bench.with_fresh(row) for row in all_rows))
     why = bench.problem if work is None else ""
-    is_there = all(x.mode != "absent" for x, _ in calibrated.shares)
+    is_there = is_led or all(x.mode != "absent" for x, _ in calibrated.shares)
     sendable = Sendable(one.text, one.types, pool, keys, is_in_turn, deviation(works), is_there)
     is_cut_short = bench.effort.was_cut_short or _TOOK_LONG in (first, problem)
     return Pooled(sendable, work, problem or why, bench.plans_differ(calibrated), is_cut_short)

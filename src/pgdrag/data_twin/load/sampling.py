@@ -70,22 +70,23 @@ class Sampled:
 
 
 def sampled(
-    one: Analysed, *, seed: int, now: str, logged: Sequence[Parameter] = (), is_plain: bool = False
-) -> Sampled:
+    one: Analysed, *, seed: int, now: str, logged: Sequence[Parameter] = (), is_plain: bool = False, is_led: bool = False
+) -> Sampled:  # fmt: skip
     """Return the query for a statement's candidates; without one, all its parameters are free.
 
     Args:
         logged: what a log tells of its parameters.
         is_plain: of one table, without a look at others.
+        is_led: keys are those that statements before it have found.
     """
-    return _Maker(one, seed, now, logged, is_plain=is_plain).made()
+    return _Maker(one, seed, now, logged, is_plain=is_plain, is_led=is_led).made()
 
 
 class _Maker(ParameterValues):
     def __init__(
-        self, one: Analysed, seed: int, now: str, logged: Sequence[Parameter], *, is_plain: bool
-    ) -> None:
-        super().__init__(one, seed, now, logged)
+        self, one: Analysed, seed: int, now: str, logged: Sequence[Parameter], *, is_plain: bool, is_led: bool
+    ) -> None:  # fmt: skip
+        super().__init__(one, seed, now, logged, is_led=is_led)
         self.is_plain = is_plain
 
     def made(self) -> Sampled:
@@ -114,7 +115,7 @@ class _Maker(ParameterValues):
         # Of ranges the values that they begin at: one that many rows have must not be drawn as often as it is there.
         keys = self._keys(main) or self._range_columns(main)
         # The last part of a key is enough; the others still belong to what the transaction is about.
-        absent = dict([(n, a) for n in self._equalities(main) if self.constant(n) is None and (a := self._absent(n)) is not None][-1:])  # fmt: skip
+        absent = dict([(n, a) for n in self._equalities(main) if self.constant(n) is None and (a := self._absent(n, main)) is not None][-1:])  # fmt: skip
         columns = [
             f"(({expression})::{cast_type(one.types[n - 1])})::text AS p{n}_{level}"
             for n, levels in values.items()

@@ -142,9 +142,9 @@ class WrittenValues:
         ]
 
     def _other_arrays(self, columns: str, order: str) -> list[str]:
-        """Return such arrays with each row's value at the place of another row, which is changed to it."""
+        """Return such arrays in the opposite order, so that a row gets others' values, and another one in each array."""
         return [
-            f"array_append(array_agg({columns}) OVER ({order} ROWS BETWEEN 1 FOLLOWING AND {length - 1} FOLLOWING), {columns})"
+            f"array_agg({columns}) OVER ({order} DESC ROWS BETWEEN {length - 1} PRECEDING AND CURRENT ROW)"
             for length in self._lengths()
         ]
 
