@@ -161,8 +161,8 @@ def test_no_transaction_fails_and_the_mix_is_the_originals(
     weights[block], weights[gone] = 500.0, 0.0
     for name, count in counts.items():
         share = weights[name] / sum(weights.values())
-        # Five standard errors.
-        assert abs(count - share * total) <= 5 * (share * total) ** 0.5 + 5, name
+        # By lot is only the order: each client is a few off where the window begins, and where it ends.
+        assert abs(count - share * total) <= 8 * LOAD.connections, name
 
 
 def test_the_same_seed_makes_the_same_pools(shop: Cluster, notes: tuple[str, ...]) -> None:

@@ -47,6 +47,7 @@ def job_of(
         "kind": "pgbench",
         "scripts": scripts,
         "pools": pools,
+        "even_mix": True,
         "scale": 1,
         "statements": "prepared" if keeps_plans else "extended",
         "variables": {"fresh": "-1", "clients": "1"},
