@@ -68,6 +68,8 @@ CREATE INDEX trip_bike ON s.trip USING gist (bike, during) WITH (fillfactor = 80
 INSERT INTO s.trip SELECT i * 7919 % 401, daterange(date '2026-01-01' + i * 104729 % 367, date '2026-01-01' + i * 104729 % 367 + 1 + i % 6) FROM generate_series(1, 8000) AS i;
 CREATE TABLE s.seen (id int PRIMARY KEY, note text NOT NULL);
 INSERT INTO s.seen SELECT i, repeat('x', 99) FROM generate_series(1, 6100) AS i;
+CREATE TABLE s.stock (id int PRIMARY KEY, n int NOT NULL, text text NOT NULL);
+INSERT INTO s.stock SELECT i, 0, repeat('x', 260 + i * 7919 % 60) FROM generate_series(1, 5000) AS i;
 CREATE TABLE s.reading (at timestamptz NOT NULL, value int NOT NULL);
 CREATE INDEX reading_at ON s.reading USING brin (at) WITH (pages_per_range = 4);
 INSERT INTO s.reading SELECT timestamptz '2026-01-01' + i * interval '1 min', i FROM generate_series(1, 8000) AS i;

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from test_twin_file import TWIN
 
@@ -92,11 +92,27 @@ def test_pages_with_dead_rows_and_pages_that_came_later_are_not_known_to_be_visi
     vacuumed = replace(TABLE, pages=1000, all_visible_pages=1000, bytes=8192 * 1000, bytes_before=8192 * 1000)  # fmt: skip
     assert unseen(vacuumed, 8192) == Unseen(0, 0, 0)
     dead = replace(vacuumed, dead_rows=700, moved={"n_tup_upd": 200})
-    assert unseen(dead, 8192).known == pytest.approx(1 - math.exp(-0.5))
+    assert unseen(dead, 8192).dead == pytest.approx(0.5)
     # Those of the window are of the time since it was vacuumed.
     again = replace(dead, moved={**dead.moved, "autovacuum_count": 1})
-    assert unseen(again, 8192).known == pytest.approx(1 - math.exp(-0.7))
+    assert unseen(again, 8192).dead == pytest.approx(0.7)
     assert unseen(replace(dead, all_visible_pages=800), 8192).told == pytest.approx(0.2)
     assert unseen(replace(vacuumed, bytes_before=8192 * 1250), 8192).behind == pytest.approx(0.2)
     never = replace(vacuumed, pages=0, all_visible_pages=0)
     assert unseen(never, 8192) == Unseen(0, 0, 1)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.63])
+@pytest.mark.parametrize("updates", [200, 20_000])
+def test_how_many_updates_are_hot_tells_on_how_many_pages_there_was_room(share: float, updates: int) -> None:  # fmt: skip
+    """Each that finds no room leaves some on its page for the next one."""
+    lot = np.random.default_rng(1)
+    has_room = lot.random(5000) < share
+    hot = 0
+    for page in lot.integers(0, 5000, updates):
+        hot += has_room[page]
+        has_room[page] = True
+    moved = {"n_tup_upd": updates, "n_tup_hot_upd": int(hot)}
+    size = 8192 * 5000
+    one = replace(TABLE, pages=5000, all_visible_pages=5000, bytes=size, bytes_before=size, moved=moved)  # fmt: skip
+    assert unseen(one, 8192).dead == pytest.approx(share, abs=0.08)

@@ -23,7 +23,7 @@ from pgdrag.data_twin.domains import (
     uuid_domain,
 )
 from pgdrag.data_twin.estimates import distinct_behind, expected_estimate
-from pgdrag.data_twin.filling import fill_steps
+from pgdrag.data_twin.filling import fill_steps, moved_rows
 from pgdrag.data_twin.ranges import Ranges, keep_apart, kept_apart
 from pgdrag.data_twin.spreads import Wanted, arranged, order_correlation, spread
 from pgdrag.twins.model import ColumnStatistics
@@ -185,10 +185,18 @@ def test_lines_begin_at_the_first_though_a_sample_has_seen_it_too_often() -> Non
 
 
 def test_pages_with_room_are_in_all_parts_of_a_table() -> None:
-    steps = fill_steps(2000 * 22 + 500, 2000, 23.0)
-    assert [fill for fill, _ in steps] == [100, 97] * 8
-    assert sum(number for _, number in steps) == 2000 * 22 + 500
-    assert fill_steps(2000 * 23 - 100, 2000, 23.0) == [(None, 2000 * 23 - 100)]
+    steps = fill_steps(2000 * 20 + 500, 2000, 23.0)
+    assert [fill for fill, _ in steps] == [93, 88] * 8
+    assert sum(number for _, number in steps) == 2000 * 20 + 500
+    assert moved_rows(2000 * 20 + 500, 2000, 23.0) == 0
+
+
+def test_rows_left_full_pages_where_these_lack_few_rows() -> None:
+    """On a full page are 23 or 24 rows. Of 2,000 pages 1,100 lack one."""
+    rows = round(2000 * 23.45 - 1100)
+    assert fill_steps(rows, 2000, 23.45) == [(None, rows)]
+    assert moved_rows(rows, 2000, 23.45) == pytest.approx(1100, rel=0.03)
+    assert moved_rows(2000 * 23 - 100, 2000, 23.0) == 0  # the last page is seldom full
 
 
 def test_a_table_in_the_order_of_its_key_is_found_to_be() -> None:
@@ -221,6 +229,7 @@ def test_pages_are_as_full_as_the_size_asks_for(blocks: int, full: int, share: f
         of_page = max(int(full * (fill or 100) / 100 + 1e-9), 1)
         taken += -(-number // of_page)
         done += number
+    taken += round(moved_rows(rows, blocks, full) / full)
     assert done == rows
     if rows / blocks >= 1:
         assert taken == pytest.approx(blocks, rel=0.25, abs=3)

@@ -3,6 +3,8 @@
 Tables have free room in their pages: of updates, of deleted rows, by fillfactor. How much the size of the original tells. COPY
 leaves as much as fillfactor says, so that is set between batches for the table to become as large as it should be. Few rows that are
 changed all the time lie on many pages, nearly empty, of which a scan reads all: there pages are filled with rows that are deleted.
+Where full pages lack few rows, some are updated as in the original: a new version that has no room goes to the table's end, and
+its old place is the room that the next update of the page stays in.
 """
 
 from __future__ import annotations
@@ -21,12 +23,14 @@ from pgdrag.data_twin.domains import NULL
 from pgdrag.data_twin.rows import FilledColumn, Rows
 from pgdrag.data_twin.sizes import SMALL_BLOCKS
 from pgdrag.data_twin.tables import FilledTable
+from pgdrag.data_twin.unvacuumed import move_rows
 
 _BATCH_ROWS = 10_000
 _SAMPLE_ROWS = 5000  # that show how many rows go on a full page
 _FILLING_ROWS = 50  # that a page is filled with at once
 _LEAST_FILL, _MOST_FILL = 10, 100
 _FULL_ENOUGH = 0.995  # of the rows that a full page has
+_MOST_MOVED = 0.1  # of the rows
 _STRETCHES = 8  # of a table that has both kinds of pages
 # COPY extends a table by more than it needs: of a table that is not much larger the rest is cut off between two steps.
 _CUT_BLOCKS = 4000
@@ -42,6 +46,11 @@ SELECT '', pg_catalog.pg_get_partition_constraintdef(%(table)s::regclass)
 """
 _LAST_BLOCK = sql.SQL("SELECT ((max(ctid)::text::point)[0])::int8 FROM {}")
 _LAST_ROW = sql.SQL("SELECT coalesce(max(ctid)::text, '(0,0)') FROM {}")
+# Those before the last one, and their rows.
+_FULL_PAGES = sql.SQL("""
+SELECT last, (SELECT count(*) FROM ONLY {0} WHERE ctid < pg_catalog.format('(%s,0)', last)::tid)
+  FROM (SELECT coalesce(((max(ctid)::text::point)[0])::int8, 0) AS last FROM ONLY {0}) AS l
+""")
 _CHECKED = sql.Identifier("pg_temp", "pgdrag_checked")
 
 
@@ -52,12 +61,14 @@ class Fill:
     Attributes:
         connection: its owner's; it commits each statement.
         blocks: how many the table is to have; 0: as many as the rows need.
+        dead_share: of its pages, which each have one more row when VACUUM has been there: see `unvacuumed.py`.
     """
 
     connection: psycopg.Connection
     table: FilledTable
     blocks: int
     block_bytes: int
+    dead_share: float = 0.0
 
     def run(self, rows: Rows, done: Callable[[int], None]) -> Iterator[str]:
         """Write all rows, and yield a clause on each constraint that they do not fulfil.
@@ -159,7 +170,7 @@ class Fill:
         lists = [texts_of(x) for x in columns]
         names = sql.SQL(", ").join(sql.Identifier(x.column.name) for x in columns)
         copy = sql.SQL("COPY {} ({}) FROM STDIN").format(self._name, names)
-        steps = self._steps(copy, lists, rows.count)
+        steps, moved = self._steps(copy, lists, rows.count)
         at = 0
         try:
             if self.blocks <= SMALL_BLOCKS:
@@ -172,6 +183,9 @@ class Fill:
                 at += number
                 if at < rows.count and self.blocks < _CUT_BLOCKS:
                     self.connection.execute(sql.SQL("VACUUM {}").format(self._name))
+            share = moved / self.blocks - self.dead_share
+            if share > 0:
+                move_rows(self.connection, self.table.name, share=share)
         finally:
             if any(fill is not None for fill, _ in steps) and not self.connection.closed:
                 self._set_fill(None)
@@ -209,17 +223,21 @@ class Fill:
 
     def _steps(
         self, copy: sql.Composed, lists: Sequence[list[str]], count: int
-    ) -> list[tuple[int | None, int]]:
-        """Return how full pages are to be, None: as they come, and for how many rows."""
+    ) -> tuple[list[tuple[int | None, int]], int]:
+        """Return how full pages are to be, None: as they come, for how many rows, and how many rows leave their page then."""
         if self.blocks <= SMALL_BLOCKS:
-            return []
+            return [], 0
         sample = min(count, _SAMPLE_ROWS)
         self._set_fill(_MOST_FILL)
         self._send(copy, lists, 0, sample)
-        last = self._last_block()
+        row = self.connection.execute(_FULL_PAGES.format(self._name)).fetchone()
+        assert row is not None, "an aggregate has a row"
+        of_full_page = row[1] / row[0] if row[0] else sample
         self.connection.execute(sql.SQL("TRUNCATE {}").format(self._name))
         self._set_fill(None)
-        return fill_steps(count, self.blocks, sample / (last + 1))
+        return fill_steps(count, self.blocks, of_full_page), moved_rows(
+            count, self.blocks, of_full_page
+        )
 
     def _send(
         self,
@@ -250,11 +268,13 @@ _NUMBER = "pgdrag_row"
 def fill_steps(rows: int, blocks: int, rows_of_full_page: float) -> list[tuple[int | None, int]]:
     """Return fillfactors for a table to have so many blocks, each with the number of rows for which it holds.
 
-    A page has whole rows: some pages have one more than others, in all parts of the table, as where an updated row left its
-    page. None: pages as full as they come.
+    A page has whole rows: some pages have one more than others, in all parts of the table. None: pages as full as they come.
+
+    Args:
+        rows_of_full_page: on average: rows may be of different widths.
     """
     wanted = rows / blocks
-    if wanted >= _FULL_ENOUGH * rows_of_full_page:
+    if _is_full(rows, blocks, rows_of_full_page):
         return [(None, rows)]
     fewer = int(wanted)
     if fewer < 1 or wanted >= 50:
@@ -268,6 +288,17 @@ def fill_steps(rows: int, blocks: int, rows_of_full_page: float) -> list[tuple[i
         for rows_of_page, number in ((fewer + 1, with_more), (fewer, rows - with_more))
     ]  # fmt: skip
     return [(fill, number) for fill, number in steps if number > 0]
+
+
+def moved_rows(rows: int, blocks: int, rows_of_full_page: float) -> int:
+    """Return how many rows left their page for the table's end, where a few did."""
+    is_loose = rows < _FULL_ENOUGH * blocks * rows_of_full_page and _is_full(rows, blocks, rows_of_full_page)  # fmt: skip
+    # The last page is as seldom full as not.
+    return max(round((blocks - 1) * rows_of_full_page) - rows, 0) if is_loose else 0
+
+
+def _is_full(rows: int, blocks: int, rows_of_full_page: float) -> bool:
+    return blocks * rows_of_full_page - rows <= _MOST_MOVED * rows
 
 
 def _fill(rows: float, rows_of_full_page: float) -> int:

@@ -15,7 +15,7 @@ from pgdrag.data_twin.index_sizes import fit_indexes
 from pgdrag.data_twin.rows import TwinRows
 from pgdrag.data_twin.schema import restore_after_rows, restore_before_rows
 from pgdrag.data_twin.sizes import table_blocks
-from pgdrag.data_twin.unvacuumed import leave_unvacuumed
+from pgdrag.data_twin.unvacuumed import leave_unvacuumed, unseen
 from pgdrag.twins.model import Twin
 
 _MOST_S = 3 * 3600.0
@@ -99,11 +99,14 @@ def _fill(
         written += rows
         step("populate", min(written, total), total)
 
+    dead = {(x.schema, x.name): unseen(x, twin.source.block_bytes).dead for x in twin.relations}
     for table in made.tables:
         rows = made.rows(table)
         blocks = table_blocks(twin, table.name, scale)
         try:
-            yield from Fill(connection, table, blocks, twin.source.block_bytes).run(rows, done)
+            yield from Fill(
+                connection, table, blocks, twin.source.block_bytes, dead.get(table.name, 0.0)
+            ).run(rows, done)
         except psycopg.Error as error:
             if connection.closed:
                 raise

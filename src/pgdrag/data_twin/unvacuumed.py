@@ -1,14 +1,15 @@
-"""What has VACUUM not seen of a table? Pages that changed since, and ranges of BRIN indexes that came since.
+"""What has VACUUM not seen of a table? Dead rows, pages that changed since, and ranges of BRIN indexes that came since.
 
-A data twin that is vacuumed has none: its index-only scans do not look into pages as the original's do, and what is inserted
-looks at summaries of BRIN indexes that the original's had not yet. A DELETE that is undone leaves no other trace than that its
-pages are no longer known to be visible to all.
+A data twin that is vacuumed has none: its updates find no room on their pages that dead rows leave, and nobody else knows of; its
+index-only scans do not look into pages as the original's do, and what is inserted looks at summaries of BRIN indexes that the
+original's had not yet. Where only the pages are to be no longer known to be visible to all, a DELETE that is undone leaves no other trace.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import LiteralString
 
@@ -27,6 +28,23 @@ WITH page AS (SELECT min(ctid) AS row, ((ctid::text::point)[0])::int8 AS n FROM 
 SELECT 1 / (0 * count(*)) FROM gone
 """)
 _LEAST = 0.005  # of the pages
+_LEAST_UPDATES, _LEAST_HOT = 100, 0.1
+_LOT = sql.SQL("(pg_catalog.hashint8(n) + 2147483648.0) / 4294967296.0")
+# The first row that a page has: item 1 may be free.
+_MOVE = sql.SQL("""
+UPDATE ONLY {table} SET {column} = {column}
+ WHERE ctid = ANY (ARRAY(SELECT min(ctid) FROM (SELECT ctid, ((ctid::text::point)[0])::int8 AS n FROM ONLY {table}) AS r
+                          GROUP BY n HAVING {lot} < {share}))
+""")
+_TRIGGERS: LiteralString = """
+SELECT tgname::text, tgenabled = 'A' FROM pg_catalog.pg_trigger
+ WHERE tgrelid = pg_catalog.to_regclass(%s) AND NOT tgisinternal AND tgenabled IN ('O', 'A')
+"""
+_COLUMN: LiteralString = """
+SELECT attname::text FROM pg_catalog.pg_attribute
+ WHERE attrelid = pg_catalog.to_regclass(%s) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' AND attidentity = ''
+ ORDER BY attnum LIMIT 1
+"""
 _TABLES: LiteralString = """
 SELECT nspname::text, relname::text
   FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace AS n ON n.oid = relnamespace WHERE relkind = 'r'
@@ -50,19 +68,20 @@ class Unseen:
 
     Attributes:
         told: of the pages that there were when VACUUM or ANALYZE last counted, as it counted: the planner's share.
-        known: of those now.
+        dead: of those, that each have a dead row: who updates another one next finds room there.
         behind: of all pages, at the end of the table: they came later.
     """
 
     told: float
-    known: float
+    dead: float
     behind: float
 
 
 def unseen(relation: Relation, block_bytes: int) -> Unseen:
     """Return which share of a table's pages was not known to be visible to all when the window began.
 
-    Dead rows are since VACUUM was there, and lie on pages by lot.
+    Dead rows are since VACUUM was there. They lie on pages by lot, one on each: of two the next update would have taken the room of
+    one. On how many, the window's updates tell that were hot, else the number of dead rows.
     """
     size = bytes_before(relation, relation)
     pages = relation.pages if size is None else max(round(size / block_bytes), 0)
@@ -73,7 +92,22 @@ def unseen(relation: Relation, block_bytes: int) -> Unseen:
     was_vacuumed = moved.get("vacuum_count", 0) + moved.get("autovacuum_count", 0) > 0
     within = 0 if was_vacuumed else moved.get("n_tup_upd", 0) + moved.get("n_tup_del", 0)
     dead = max(relation.dead_rows - within, 0)
-    return Unseen(1 - visible, 1 - visible * math.exp(-dead / counted), 1 - counted / pages)
+    with_room = _with_room(relation, counted)
+    dead_share = min(dead / counted, 1.0) if with_room is None else with_room
+    return Unseen(1 - visible, dead_share, 1 - counted / pages)
+
+
+def _with_room(relation: Relation, pages: int) -> float | None:
+    """Return on which share of the pages the window's first updates found room, by how many of all of them did; None where that tells nothing.
+
+    An update that finds none leaves its page, which has room for the next one then: of n updates by lot on p pages, with a share r of
+    pages that have none at first, r * p * (1 - exp(-n / p)) find none. Where indexed columns change, none stays on its page.
+    """
+    updates, hot = (relation.moved.get(x, 0) for x in ("n_tup_upd", "n_tup_hot_upd"))
+    if updates < _LEAST_UPDATES or hot < _LEAST_HOT * updates:
+        return None
+    left = (updates - hot) / (pages * -math.expm1(-updates / pages))
+    return max(1 - left, 0.0)
 
 
 def leave_unvacuumed(
@@ -99,9 +133,42 @@ def leave_unvacuumed(
         if found.told >= _LEAST:
             _touch(connection, one, share=found.told, tail=1.0)
             connection.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(one.schema, one.name)))
-        if max(found.known - found.told, found.behind) >= _LEAST:
-            _touch(connection, one, share=found.known, tail=1 - found.behind)
+        if found.dead >= _LEAST:
+            move_rows(connection, (one.schema, one.name), share=found.dead, is_from_top=True)
+        if found.behind >= _LEAST:
+            _touch(connection, one, share=0.0, tail=1 - found.behind)
         _forget_ranges(connection, one, found.behind)
+
+
+def move_rows(
+    connection: psycopg.Connection,
+    table: tuple[str, str],
+    *,
+    share: float,
+    is_from_top: bool = False,
+) -> None:
+    """Update one row on a share of a table's pages, by lot.
+
+    A new version for which its page has no room goes elsewhere. If it takes too long, all rows stay.
+
+    Args:
+        is_from_top: pages of the other end of the lot: as far as possible not those of an earlier call.
+    """
+    name = sql.Identifier(*table)
+    row = connection.execute(_COLUMN, (name.as_string(),)).fetchone()
+    if row is None:
+        return
+    lot = sql.SQL("1 - {}" if is_from_top else "{}").format(_LOT)
+    triggers = connection.execute(_TRIGGERS, (name.as_string(),)).fetchall()
+    alter = sql.SQL("ALTER TABLE {} {} TRIGGER {}")
+    with suppress(psycopg.errors.QueryCanceled), connection.transaction():
+        for trigger, _ in triggers:
+            connection.execute(alter.format(name, sql.SQL("DISABLE"), sql.Identifier(trigger)))
+        update = _MOVE.format(table=name, column=sql.Identifier(row[0]), lot=lot, share=share)
+        connection.execute(update)
+        for trigger, is_always in triggers:
+            enable = sql.SQL("ENABLE ALWAYS" if is_always else "ENABLE")
+            connection.execute(alter.format(name, enable, sql.Identifier(trigger)))
 
 
 def _forget_ranges(connection: psycopg.Connection, one: Relation, behind: float) -> None:
