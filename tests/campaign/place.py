@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -280,16 +280,19 @@ class Place:
         with suppress(FileNotFoundError):
             self.control_groups.update(_GROUP.findall(self.undo.read_text()))
 
-    def left(self, before: Machine, *, is_last: bool) -> list[str]:
+    def left(
+        self, before: Machine, *, is_last: bool, but: Collection[str] = frozenset()
+    ) -> list[str]:
         """Return what is otherwise than before, or left, once it has had time to settle.
 
         Args:
             is_last: what the next run removes has been removed, too: what pages show of a run that was killed.
+            but: what may be left.
         """
         found: list[str] = []
 
         def is_clean() -> bool:
-            found[:] = self._left(before, is_last=is_last)
+            found[:] = [x for x in self.left_now(before, is_last=is_last) if x not in but]
             return not found
 
         wait(SETTLE_S, is_clean, poll_s=0.2)
@@ -299,7 +302,8 @@ class Place:
         """Look at the machine."""
         return Machine.look(self.scratch, with_values=self.disk is not None)
 
-    def _left(self, before: Machine, *, is_last: bool) -> list[str]:
+    def left_now(self, before: Machine, *, is_last: bool) -> list[str]:
+        """Return what is otherwise than before, or left, at this moment."""
         running = {x.pid: x for x in (*self.processes(), *self.noted) if _runs(x)}
         own = (str(self.directory), str(self.disk), *sorted(self.control_groups))
         memory = self.noted_memory & _memory()

@@ -119,6 +119,7 @@ def _played(one: Round, draw: random.Random, here: Place) -> list[str]:
     # A restore gives back what was before that which it is prepared for.
     before, server = here.look(), here.server.state() if kind.has_server else {}
     kind.prepare(here, draw)
+    prepared = here.left_now(before, is_last=False)
     began_s = time.monotonic()
     # Of two that begin at once either may be the one that waits.
     patience = ("--wait=2min",) if fault.name == SECOND else ()
@@ -143,7 +144,7 @@ def _played(one: Round, draw: random.Random, here: Place) -> list[str]:
     found = _ended_badly(fault, command, status)
     if second is not None and is_second_bad:
         found.append(f"the second pgdrag ended with {second.process.returncode}:\n{second.said}")
-    found += _recovered(one, here, before, was_killed=status < 0, had_begun=bool(command.said))
+    found += _recovered(one, here, before, prepared, was_killed=status < 0)
     return found + (_changed(here, server) if kind.has_server else [])
 
 
@@ -158,18 +159,22 @@ def _watch_over(server: Server, command: Command) -> None:
 
 
 def _recovered(
-    one: Round, here: Place, before: Machine, *, was_killed: bool, had_begun: bool
+    one: Round, here: Place, before: Machine, prepared: list[str], *, was_killed: bool
 ) -> list[str]:
-    """Let pgdrag recover from what has happened, and return what is lost, or left."""
+    """Let pgdrag recover from what has happened, and return what is lost, or left.
+
+    Args:
+        prepared: what was left on purpose, for a command that may have ended before it saw that.
+    """
     kind, fault, found = one.kind, one.fault, []
     kept = _finished_attempts(here)
     one.kept = len(kept)
     is_servers = kind.has_server and fault.victim == "server"
     if is_servers and kind.name == "restore":
         pass  # it waits for no server
-    elif not was_killed or (had_begun and fault.spares_guardian and kind.is_guarded):
+    elif not was_killed or (fault.spares_guardian and kind.is_guarded):
         # It, or its guardian, has cleared up, without a further command.
-        left = here.left(before, is_last=False)
+        left = here.left(before, is_last=False, but=prepared)
         found += [f"after it, without a further command: {x}" for x in left]
     elif one.after != ("resume",):
         here.run(*one.after, expected=(0, 1))
