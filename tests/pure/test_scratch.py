@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,20 @@ def test_a_full_disk_is_named_by_a_place_that_need_not_exist(tmp_path: Path) -> 
     assert small.message.startswith(
         f'could not load it: it needs 3 EB, and the file system of "{path}" has '
     )
+
+
+def test_a_directory_that_the_disk_has_no_room_for_is_not_left(
+    tmp_path: Path, make_small_disk: Callable[[Path, int], Path]
+) -> None:
+    disk = make_small_disk(tmp_path / "disk", 1)
+    scratch = Scratch(disk, user=None)
+    scratch.clusters.mkdir()
+    with (disk / "filler").open("wb", buffering=0) as filler, suppress(OSError):
+        while filler.write(bytes(4096)):
+            pass
+    with pytest.raises(StorageError, match="is full"):
+        scratch.own_directory(scratch.clusters, CLUSTER_PREFIX)
+    assert [*scratch.clusters.iterdir()] == []
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])

@@ -258,10 +258,14 @@ class Scratch:
         with uninterrupted(), storage_errors("make a directory", parent), self._judging():
             path = parent / f"{prefix}{secrets.token_hex(4)}"
             self._make(path)
-            lock_fd = open_lock(path / _LOCK)
-            is_locked = take_lock(lock_fd)
+            owned = OwnedDirectory(path, -1)
+            try:
+                owned.lock_fd = open_lock(path / _LOCK)
+                is_locked = take_lock(owned.lock_fd)
+            except OSError:  # there is no room for it
+                owned.remove()
+                raise
             assert is_locked, "nobody else can see it yet"
-            owned = OwnedDirectory(path, lock_fd)
             _owned.append((self, owned))
             return owned
 
