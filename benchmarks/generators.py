@@ -12,6 +12,8 @@ import argparse
 import statistics
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from benchmarks.rounds import Ratio, orders, paired_ratio
@@ -51,8 +53,7 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=16, help="in all (default: 16)")
     parser.add_argument("--scale", type=int, default=10, help="of pgbench's tables (default: 10)")
     asked = parser.parse_args()
-    scratch, driver = Scratch.open(), Driver(find_driver())
-    sweep(scratch)
+    driver = Driver(find_driver())
     sides = {ONE: Side(), TWO: Side()}
     loads = {
         ONE: LoadProfile(asked.clients, 1.0, asked.window, asked.window, min_commits=0, threads=2),
@@ -60,14 +61,23 @@ def main() -> int:
             asked.clients, 1.0, asked.window, asked.window, min_commits=0, generators=("", "")
         ),
     }
-    with throw_away_server(find_binaries(None), asked.clients, scratch) as server:
-        tables = pgbench_job((), scale=asked.scale, tables=Tables())
-        driver.load(server.target, tables, seed=1, parallelism=1, timeout_s=600)
+    with pgbench_server(driver, asked.clients, scale=asked.scale) as target:
         for number, order in enumerate(orders(list(loads), asked.rounds, seed=1), 1):
             for name in order:
-                _measure(driver, server.target, asked.scale, loads[name], sides[name], number)
+                _measure(driver, target, asked.scale, loads[name], sides[name], number)
             print(f"round {number} of {asked.rounds}", file=sys.stderr)
     return _tell(sides)
+
+
+@contextmanager
+def pgbench_server(driver: Driver, clients: int, *, scale: int) -> Iterator[Target]:
+    """Create a throw-away server with pgbench's tables; it is removed at the end of the block."""
+    scratch = Scratch.open()
+    sweep(scratch)
+    with throw_away_server(find_binaries(None), clients, scratch) as server:
+        tables = pgbench_job((), scale=scale, tables=Tables())
+        driver.load(server.target, tables, seed=1, parallelism=1, timeout_s=600)
+        yield server.target
 
 
 def _measure(

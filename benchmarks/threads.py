@@ -13,19 +13,15 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
-from benchmarks.generators import words_of
+from benchmarks.generators import pgbench_server, words_of
 from benchmarks.rounds import orders, paired_ratio
-from pgdrag.bench import throw_away_server
 from pgdrag.driver.choosing_threads import choose_threads
 from pgdrag.driver.process import Driver, Target, find_driver
 from pgdrag.errors import EXIT_DONE
 from pgdrag.findings.driver_limits import cpu_us_per_transaction
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Measurement
-from pgdrag.servers.binaries import find_binaries
-from pgdrag.servers.scratch import Scratch
-from pgdrag.servers.sweep import sweep
-from pgdrag.workloads.pgbench import Tables, pgbench_job
+from pgdrag.workloads.pgbench import pgbench_job
 from pgdrag.workloads.scripts import builtin_script
 
 SCRIPTS = ("select-only", "tpcb-like")
@@ -43,15 +39,12 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=8, help="in all (default: 8)")
     parser.add_argument("--scale", type=int, default=10, help="of pgbench's tables (default: 10)")
     asked = parser.parse_args()
-    scratch, driver = Scratch.open(), Driver(find_driver())
-    sweep(scratch)
+    driver = Driver(find_driver())
     load = LoadProfile(asked.clients, 1.0, asked.window, asked.window, min_commits=0, threads=None)
-    with throw_away_server(find_binaries(None), asked.clients, scratch) as server:
-        tables = pgbench_job((), scale=asked.scale, tables=Tables())
-        driver.load(server.target, tables, seed=1, parallelism=1, timeout_s=600)
+    with pgbench_server(driver, asked.clients, scale=asked.scale) as target:
         for script in SCRIPTS:
             job = pgbench_job((builtin_script(script),), scale=asked.scale, statements="prepared")
-            _compare(script, driver, server.target, job, load, asked.rounds)
+            _compare(script, driver, target, job, load, asked.rounds)
     return EXIT_DONE
 
 

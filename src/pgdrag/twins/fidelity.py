@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from statistics import median
 
 from pgdrag.english import as_sentence, cut, listed, listed_some, percent_words
 from pgdrag.findings.plan_diff import plan_diff
@@ -19,6 +18,7 @@ from pgdrag.literals import sql_tokens
 from pgdrag.model.recordings import Plan
 from pgdrag.twins.mending import with_calls_of_now
 from pgdrag.twins.model import Relation, Statement, Twin
+from pgdrag.twins.workload import long_waiting
 from pgdrag.units import format_number
 
 WITHIN = 0.15  # of the original's amount per call
@@ -400,12 +400,10 @@ def _totals(twin: Twin) -> dict[tuple[str, bool], _Totals]:
 def _waiting(twin: Twin) -> Iterator[tuple[str, bool]]:
     """Yield statements that lock rows and took far longer than their blocks explain, where sessions were seen waiting for locks."""
     known = [x for x in twin.workload.statements if x.calls and x.is_plannable]
-    if known and any(x.startswith("Lock:") for x in twin.activity.waits):
-        usual_s = median(x.block_s for x in known)
-        for one in known:
-            key = statement_key(one.text)
-            if one.block_s > _WAITING * usual_s and (not _is_query(one.text) or _LOCKING.search(key)):  # fmt: skip
-                yield key, one.is_toplevel
+    for one in long_waiting(known, twin.activity, times=_WAITING):
+        key = statement_key(one.text)
+        if not _is_query(one.text) or _LOCKING.search(key):
+            yield key, one.is_toplevel
 
 
 def _calls(every: Iterable[_Totals]) -> int:

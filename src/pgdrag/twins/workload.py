@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 from pgdrag.twins.fields import STRICT, Amount, Count
 
@@ -63,11 +64,6 @@ class Statement:
     def time_s(self) -> float:
         """In execution, and in planning where that is tracked."""
         return self.exec_s + (self.plan_s or 0.0)
-
-    @property
-    def block_s(self) -> float:
-        """For each block, without reading it: far longer than of others where it waited."""
-        return max(self.exec_s - (self.io_s or 0.0), 0.0) / max(self.shared_hit + self.shared_read, 1)  # fmt: skip
 
     parameters: tuple[str, ...] = ()
     parameters_unknown: str = ""
@@ -141,3 +137,18 @@ class Activity:
     think_s: Amount | None = None
     idle_ages_s: tuple[Amount, ...] = ()
     transaction_ages_s: tuple[Amount, ...] = ()
+
+
+def long_waiting(
+    statements: Sequence[Statement], activity: Activity, *, times: float
+) -> list[Statement]:
+    """Return those that took so many times as long for each block as is usual, where sessions were seen waiting for locks."""
+    if not statements or not any(x.startswith("Lock:") for x in activity.waits):
+        return []
+    usual_s = median(map(_block_s, statements))
+    return [one for one in statements if _block_s(one) > times * usual_s]
+
+
+def _block_s(one: Statement) -> float:
+    """Return how long a statement took for each block, without reading it."""
+    return max(one.exec_s - (one.io_s or 0.0), 0.0) / max(one.shared_hit + one.shared_read, 1)

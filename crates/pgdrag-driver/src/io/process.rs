@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_for_a_processor_is_read_and_a_kernel_that_counts_none_is_told_apart() {
+    fn schedstat_gives_the_wait_for_a_processor_if_the_kernel_counts_it() {
         assert_eq!(waited("63836450 494068749 664\n"), Some(Duration::from_nanos(494_068_749)));
         assert_eq!(waited("0 0 0\n"), None);
         assert_eq!(waited("1 2\n"), None);

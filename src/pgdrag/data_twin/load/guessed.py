@@ -13,12 +13,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from statistics import median
 
 from pgdrag.data_twin.load.kinds import MOST_ROUNDS, MOST_STEPS, Loop, Step, TransactionType
 from pgdrag.data_twin.load.texts import Change, change_of
 from pgdrag.twins.mending import limiting
 from pgdrag.twins.model import Statement, Twin
+from pgdrag.twins.workload import long_waiting
 
 _ALIKE = 0.02  # call counts of one transaction's statements differ by less
 _EXACTLY = 0.001  # those of branches together, and what they are branches of
@@ -417,12 +417,10 @@ def _waiting(
     changes: Mapping[int, Change], sent: Mapping[int, Statement], twin: Twin
 ) -> frozenset[int]:
     """Return the changes that took far longer than their blocks explain, where sessions were seen waiting for locks."""
-    if not any(x.startswith("Lock:") for x in twin.activity.waits):
-        return frozenset()
-    usual_s = median(x.block_s for x in sent.values())
+    found = long_waiting([*sent.values()], twin.activity, times=_WAITING)
     return frozenset(
-        number for number, x in changes.items()
-        if x.kind in ("update", "delete") and sent[number].block_s > _WAITING * usual_s
+        x.number for x in found
+        if x.number in changes and changes[x.number].kind in ("update", "delete")
     )  # fmt: skip
 
 
