@@ -166,7 +166,7 @@ def _recovered(
     Args:
         prepared: what was left on purpose, for a command that may have ended before it saw that.
     """
-    kind, fault, found = one.kind, one.fault, []
+    kind, fault, found, has_run = one.kind, one.fault, [], False
     kept = _finished_attempts(here)
     one.kept = len(kept)
     is_servers = kind.has_server and fault.victim == "server"
@@ -182,12 +182,13 @@ def _recovered(
         # Where it could not be reached nothing could be given back.
         here.run(*here.server.restoring)
     if kind.resumed is not None:
-        found += _resumed(kind, here, kept)
+        lost, has_run = _resumed(kind, here, kept)
+        found += lost
     if kind.again is not None and (again := kind.again(here)):
         here.run(*again, expected=(0, 1))
     if was_killed or is_servers:
         here.run(*(here.server.restoring if kind.has_server else ("restore",)))
-    left = here.left(before, is_last=kind.resumed is not None)
+    left = here.left(before, is_last=has_run)
     return [*found, *(f"in the end: {x}" for x in left)]
 
 
@@ -229,8 +230,11 @@ def _finished_attempts(here: Place) -> list[tuple[object, ...]]:
     return []
 
 
-def _resumed(kind: Kind, here: Place, kept: list[tuple[object, ...]]) -> list[str]:
-    """Resume what was not ended, or begin where nothing was, and compare with what a run must come to."""
+def _resumed(kind: Kind, here: Place, kept: list[tuple[object, ...]]) -> tuple[list[str], bool]:
+    """Resume what was not ended, or begin where nothing was, and compare with what a run must come to.
+
+    Returns what is wrong, and whether anything was run: not where it was killed after its last trial.
+    """
     assert kind.resumed is not None
     found = []
     unfinished = [x for x in runs_of(here) if x.status != "done"]
@@ -253,7 +257,7 @@ def _resumed(kind: Kind, here: Place, kept: list[tuple[object, ...]]) -> list[st
             found.append(f"run {record.run_id} has other trials: {plan_of(record)}")
     if found and command is not None:
         found.append(f"{command} wrote:\n{command.said}")
-    return found
+    return found, command is not None
 
 
 def _begun(kind: Kind) -> Callable[[Place], tuple[str, ...]]:
