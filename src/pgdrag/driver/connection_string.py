@@ -46,11 +46,14 @@ SOON_LOST = {"connect_timeout": 10, "tcp_user_timeout": 15_000}
 _PLACES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGSERVICE")
 
 _NOT_ENCODED = "invalid percent-encoding (write %25 for a % in a password)"
+_HOW_TO_WRITE = 'Write "host=db1 dbname=bench user=me" or "postgresql://me@db1/bench".'
 # libpq would quote a part of what it cannot read, which may be the password's.
 _NOT_QUOTED = 'missing "=" after a word (put a value with spaces between single quotes)'
 _SECRETS = frozenset({"password", "sslpassword"})
 # What other programs take for a server; whoever it is to connect as may stand before it, with a password.
 _HOST_AND_PORT = re.compile(r"(?:.*@)?([\w.-]+|\[[\da-fA-F:.]+\]):(\d{1,5})(?:/([\w-]*))?")
+# JDBC's URLs, SQLAlchemy's and the like.
+_FOREIGN_SCHEME = re.compile(r"(?!postgres(?:ql)?:)(?:jdbc:)?[A-Za-z][\w+.-]*://")
 
 
 @dataclass(frozen=True)
@@ -317,6 +320,10 @@ def _read(dsn: str | None) -> dict[str, str | int]:
         if (place := _HOST_AND_PORT.fullmatch(dsn)) is not None:
             raise _no_database(*place.groups())
         return {"dbname": dsn}
+    if (scheme := _FOREIGN_SCHEME.match(dsn)) is not None:
+        raise UsageError(
+            f'a connection URI of PostgreSQL does not begin with "{scheme[0]}"', hint=_HOW_TO_WRITE
+        )
     try:
         found = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError as error:
@@ -326,7 +333,7 @@ def _read(dsn: str | None) -> dict[str, str | int]:
             reason = told if part in reason else reason
         raise UsageError(
             f"cannot read the connection string: {reason}",
-            hint='Write "host=db1 dbname=bench user=me" or "postgresql://me@db1/bench".',
+            hint=_HOW_TO_WRITE,
         ) from None
     return {name: value for name, value in found.items() if value is not None}
 
