@@ -7,32 +7,17 @@ give, on average, the rows and blocks that the original's calls had.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import psycopg
 
-from pgdrag.data_twin.load.effort import Effort
+from pgdrag.data_twin.load.bench import CHANGES, Bench, Given, Stratum
 from pgdrag.data_twin.load.free import UNITS, unit_parameters
-from pgdrag.data_twin.load.fresh import Fresh
 from pgdrag.data_twin.load.parameters import STEP
-from pgdrag.data_twin.load.sampling import Sampled
-from pgdrag.data_twin.load.statements import (
-    Analysed,
-    cast_type,
-    executing,
-    literal,
-    planned_as,
-    prepared,
-)
-from pgdrag.data_twin.load.texts import probe_of
 from pgdrag.data_twin.load.work import (
-    SOME,
     Values,
     Work,
     average,
@@ -44,50 +29,22 @@ from pgdrag.data_twin.load.work import (
     own_wal,
     squared_error,
     wanted,
-    work_of,
 )
 
-ASKED = "pgdrag_twin.asked"  # candidates with values that the log has, as often as it has them, and others
 TRIES = 20  # of each stratum
-CHANGES = 3  # that are made and rolled back, to see that nothing refuses them
-_TRY_S = 4.0  # of effort, for a stratum
-_STRATUM_S = 0.3  # of it, and then no more tries, if there were some
 _CERTAIN = 0.03  # standard error of what executions take on average, as a share of what they should
 _SURE = 0.01  # standard error of what the original's calls take with values by lot, from which down any will do
 _MOST_TRIES = 3000  # of a stratum
 _SIZES = (1, 10, 100, 1000, 10_000)
 _SIZE_ROUNDS = 3
 _INNER_LIMITS = (10, 100, 1000)  # and 1
-_CUSTOM_PLANS = 5  # after which the server decides whether it keeps one
 _NEARLY = 0.9  # of the blocks that are wanted
 _NEAR_BOUNDS = 10  # steps, of which each has so many more rows: see STEP
 _MOST_BALANCED = 200  # values of a statement of few calls
-_COMPARED = 4  # strata of which plans are compared
 # A program seldom asks for what is not there: sooner for keys that have fewer rows.
 _COSTS = {"asked": 0.0, "placed": 0.0, "row": 0.0, "joined": 0.005, "absent": 2.0}
 # Few keys that are changed wait for each other's rows more than the original's did, and few that are read are cached.
 _BAND_COST, _CHANGED_BAND_COST = 0.2, 1.0
-
-
-Given = tuple[tuple[int, str], ...]  # parameters' numbers and values
-
-
-@dataclass(frozen=True)
-class Stratum:
-    """Candidates that are alike.
-
-    Attributes:
-        mode: "asked": as often as the original's calls had them, by its log; "placed": others, so that all together are as often in
-            each part of the column's rows; "row": by lot; "joined": by lot, of those
-            that other tables have rows for; "absent": keys that no row has; "1" … : keys of that band, the first having
-            the most rows.
-        level: of ranges, lists and prefixes.
-        given: values of parameters that no row tells: those that limit rows, bounds of all rows, and sizes of what is written.
-    """
-
-    mode: str
-    level: int
-    given: Given = ()
 
 
 @dataclass(frozen=True)
@@ -102,55 +59,29 @@ class Calibrated:
     work: Work | None = None
 
 
-class Bench:
-    """A statement with its candidates, on the twin's server."""
+class Calibration:
+    """The search for values of a statement that does as much with them as in the original."""
 
     def __init__(
         self,
-        connection: psycopg.Connection[Any],
-        one: Analysed,
-        drawn: Sampled,
-        fresh: Sequence[Fresh],
-        candidates: str,
+        bench: Bench,
         *,
-        most_s: float,
-        clock: Callable[[], float],
-        keeps_plans: bool,
-        settings: Mapping[str, str] | None = None,
         asked: float = 0.0,
         is_placed: bool = False,
         most_absent: float = 1.0,
-        alike: Mapping[int, int] | None = None,
     ) -> None:
         """Begin.
 
         Args:
-            most_s: of effort; `clock`: see `Effort`.
             asked: share of the original's calls whose values are in the table ASKED.
             is_placed: it also has others.
             most_absent: share of the calls that may ask for keys that no row has.
-            settings: of the original that the planner knows.
         """
-        self._connection = connection
-        self._one = one
-        self._drawn = drawn
-        self._fresh = {x.parameter: x for x in fresh}
-        self._candidates = candidates
-        self.effort, self._keeps_plans = Effort(one, most_s, clock), keeps_plans
-        self._settings, self._asked = dict(settings or {}), asked
-        self._other = (
-            "placed" if is_placed else "row"
-        )  # what is not asked, or where nothing tells what is
-        self._most_absent, self._alike = most_absent, dict(alike or {})
-        self._serial = itertools.count(1)
-        # What is changed and rolled back leaves dead rows: a query finds the same rows without.
-        probe = probe_of(one.text)
-        self._text, self._types = (
-            (probe, [cast_type(x) for x in one.types]) if probe else (one.text, [])
-        )
-        self._executed: dict[Stratum, list[tuple[Values, Work]]] = {}
+        self._bench, self._one, self._drawn = bench, bench.one, bench.drawn
+        self._asked, self._most_absent = asked, most_absent
+        # What is not asked, or where nothing tells what is.
+        self._other = "placed" if is_placed else "row"
         self._ends: list[Stratum] = []  # where a search for a bound ended
-        self.problem = ""
 
     def calibrated(self) -> Calibrated:
         """Try strata until shares of them do what the original's calls did, or nothing more is to be tried."""
@@ -162,12 +93,12 @@ class Bench:
             sizes = self._sizes(bases[0])
             bases = [replace(x, given=(*x.given, *sizes)) for x in bases]
             tries = TRIES if one.change.kind == "select" else CHANGES
-            return self._ended({x: self._tried(x, tries) for x in bases})
+            return self._ended({x: self._bench.tried(x, tries) for x in bases})
         found: dict[Stratum, Work | None] = {}
         for batch in self._batches(found):
             for stratum in batch:
-                if stratum not in found and self.effort.may_go_on:
-                    found[stratum] = self._tried(stratum, TRIES)
+                if stratum not in found and self._bench.effort.may_go_on:
+                    found[stratum] = self._bench.tried(stratum, TRIES)
             if self._is_close(found):
                 break
         self._refine(found)
@@ -180,7 +111,7 @@ class Bench:
         """Try more of the strata that are used, until chance tells little of what they take on average."""
         target = self._target()
         kinds = ["rows", "blocks"] if self._weighs_blocks else ["rows"]
-        while self.effort.may_go_on:
+        while self._bench.effort.may_go_on:
             known = _known(found)
             if not known:
                 return
@@ -189,16 +120,16 @@ class Bench:
             for kind in kinds:
                 errors = {
                     x: share**2
-                    * squared_error([getattr(work, kind) for _, work in self._executed[x]])
+                    * squared_error([getattr(work, kind) for _, work in self._bench.executed[x]])
                     for x, share in shares.items()
                 }
                 if math.sqrt(sum(errors.values())) > _CERTAIN * max(getattr(target, kind), 0.5):
                     unsure |= {max(errors, key=errors.__getitem__): 0.0}
-            unsure = {x: 0.0 for x in unsure if len(self._executed[x]) < _MOST_TRIES}
-            before = sum(len(self._executed[x]) for x in unsure)
+            unsure = {x: 0.0 for x in unsure if len(self._bench.executed[x]) < _MOST_TRIES}
+            before = sum(len(self._bench.executed[x]) for x in unsure)
             for stratum in unsure:
-                found[stratum] = self._tried(stratum, len(self._executed[stratum]))
-            if sum(len(self._executed[x]) for x in unsure) == before:
+                found[stratum] = self._bench.tried(stratum, len(self._bench.executed[stratum]))
+            if sum(len(self._bench.executed[x]) for x in unsure) == before:
                 return  # there are no more candidates
 
     def _sizes(self, stratum: Stratum) -> tuple[tuple[int, str], ...]:
@@ -209,9 +140,7 @@ class Bench:
 
         def written(size: int) -> float | None:
             tried = replace(stratum, given=(*stratum.given, *((n, str(size)) for n in sizes)))
-            few = self.values(tried, CHANGES)
-            with self._ready(few, self._one.text):
-                works = [work for values in few if (work := self._execute(values)) is not None]
+            works = self._bench.checked(self._bench.values(tried, CHANGES))
             return own_wal(average(works)) if works else None
 
         known: dict[int, float] = {}
@@ -280,9 +209,9 @@ class Bench:
             return []
         number, query = self._drawn.bound
         try:
-            rows = self._connection.execute(query.encode()).fetchall()
+            rows = self._bench.connection.execute(query.encode()).fetchall()
         except psycopg.Error:
-            if self._connection.closed:
+            if self._bench.connection.closed:
                 raise
             return []
         return [(number, value) for (value,) in dict.fromkeys(rows)]
@@ -341,7 +270,7 @@ class Bench:
     def _bands(self, level: int) -> Iterator[str]:
         if not self._drawn.is_unique:
             band = self._drawn.band(level)
-            rows = self._connection.execute(f"SELECT DISTINCT {band} FROM {self._candidates} WHERE {band} IS NOT NULL ORDER BY 1".encode())  # fmt: skip
+            rows = self._bench.connection.execute(f"SELECT DISTINCT {band} FROM {self._bench.candidates} WHERE {band} IS NOT NULL ORDER BY 1".encode())  # fmt: skip
             yield from (str(band) for (band,) in rows.fetchall())
 
     def _limits(self) -> list[tuple[tuple[int, str], ...]]:
@@ -363,8 +292,6 @@ class Bench:
                 for offset in (most, 10 * most, 100 * most)
             ]
         return list(dict.fromkeys(found))
-
-    # --- shares ---
 
     def _target(self) -> Work:
         return wanted(self._one)
@@ -422,168 +349,24 @@ class Bench:
         place = {x: at for at, x in enumerate(self._bounds)}
         return one[:-1] == other[:-1] and abs(place[one[-1]] - place[other[-1]]) <= _NEAR_BOUNDS
 
-    # --- trying ---
-
-    def _tried(self, stratum: Stratum, tries: int) -> Work | None:
-        """Execute a statement with further values of a stratum; None where none could be executed, ever."""
-        executed, before_s = self._executed.setdefault(stratum, []), self.effort.spent_s
-        more = self.values(stratum, tries, first=len(executed))
-        with self._ready(more, self._text, self._types):
-            for values in more:
-                work = self._execute(values)
-                if work is not None:
-                    executed.append((values, work))
-                took_s = self.effort.spent_s - before_s
-                if took_s > _TRY_S or (took_s > _STRATUM_S and len(executed) >= SOME):
-                    break
-                if not self.effort.may_go_on and len(executed) >= SOME:
-                    break
-        return self._average(stratum)
-
-    @contextmanager
-    def _ready(
-        self, sample: Sequence[Values], text: str, types: Sequence[str] = ()
-    ) -> Iterator[None]:
-        """Prepare a statement, and have it planned as in a session of the load that has executed it some times.
-
-        Args:
-            sample: values that it is executed with.
-        """
-        mode = "auto" if self._keeps_plans else "force_custom_plan"
-        with (
-            planned_as(self._connection, {**self._settings, "plan_cache_mode": mode}),
-            prepared(self._connection, text, types),
-        ):
-            if self._keeps_plans and self._one.types and sample:
-                for values in itertools.islice(itertools.cycle(sample), _CUSTOM_PLANS):
-                    self._explain(values)
-            yield
-
-    def plans_differ(self, calibrated: Calibrated) -> bool:
-        """Return whether a plan that is kept is another one than those that are made for some of the values."""
-        if not self._one.types:
-            return False
-        some = [x for x, _ in sorted(calibrated.shares, key=lambda x: -x[1])[:_COMPARED]]
-        sample = [values for stratum in some for values in self.values(stratum, _CUSTOM_PLANS)]
-        kept, own = (self._plans(sample, keeps_plans=x) for x in (True, False))
-        return kept != own
-
-    def _plans(self, sample: Sequence[Values], *, keeps_plans: bool) -> list[str]:
-        """Return the plans for some values, in words that tell them apart."""
-        before, self._keeps_plans = self._keeps_plans, keeps_plans
-        try:
-            with self._ready(sample, self._text, self._types):
-                return [self._explain(values) for values in sample]
-        finally:
-            self._keeps_plans = before
-
-    def _explain(self, values: Values) -> str:
-        """Have a plan made, and return what it is made of; "" where these values cannot be planned for."""
-        query = f"EXPLAIN (FORMAT JSON) {executing(self._one, values)}"
-        try:
-            row = self._connection.execute(query.encode()).fetchone()
-        except psycopg.Error:
-            if self._connection.closed:
-                raise
-            return ""
-        assert row is not None, "EXPLAIN has an answer"
-        return _form(row[0][0]["Plan"])
-
-    def _average(self, stratum: Stratum) -> Work | None:
-        works = [work for _, work in self._executed[stratum]]
-        return average(works) if works else None
-
     def balanced(self, calibrated: Calibrated) -> list[Values]:
         """Return as many values as there were calls, in an order of which `balanced` tells; of a slow statement those that were tried.
 
         Nothing, where so many calls do on average what they should whichever values they have.
         """
-        tried = {x: self._executed.setdefault(x, []) for x, _ in calibrated.shares}
+        tried = {x: self._bench.executed.setdefault(x, []) for x, _ in calibrated.shares}
         works = [work for some in tried.values() for _, work in some]
         calls, target = max(self._one.wanted.calls, 1), self._target()
         if not works or deviation(works) <= _SURE * math.sqrt(calls) * (target.rows + target.blocks):  # fmt: skip
             return []
         for stratum, share in calibrated.shares:
             wanted_, before = share * min(calls, _MOST_BALANCED), -1
-            while self.effort.may_go_on and before < (done := len(tried[stratum])) < wanted_:
+            while self._bench.effort.may_go_on and before < (done := len(tried[stratum])) < wanted_:
                 before = done
-                self._tried(stratum, math.ceil(wanted_) - done)
+                self._bench.tried(stratum, math.ceil(wanted_) - done)
         most = min((len(tried[x]) / share for x, share in calibrated.shares), default=0.0)
         chosen = [one for x, share in calibrated.shares for one in tried[x][: round(most * share)]]
         return [values for values, _ in balanced(chosen, target)]
-
-    def checked(self, rows: Sequence[Values]) -> list[Work]:
-        """Return what executions with these values take; nothing where the first ones fail."""
-        few = rows if self._one.change.kind == "select" else rows[:CHANGES]
-        with self._ready(few, self._one.text):
-            works = [work for values in few if (work := self._execute(values)) is not None]
-        if len(few) < len(rows) and works and self._types:
-            with self._ready(rows, self._text, self._types):
-                works = [work for values in rows if (work := self._execute(values)) is not None]
-        return works
-
-    def leave_entries(self, rows: Sequence[Values]) -> None:
-        """Execute the statement with these values, and roll it back: its entries in pending lists of GIN indexes stay."""
-        with self._ready((), self._one.text):
-            for row in rows:
-                self._execute(self.with_fresh(row))
-
-    def values(self, stratum: Stratum, count: int, *, first: int = 0) -> list[Values]:
-        """Return values for all parameters, in their order, of so many candidates from one on."""
-        query = f"{self.selection(stratum)} ORDER BY n LIMIT {count} OFFSET {first}"
-        return [self.with_fresh(row) for row in self._connection.execute(query.encode()).fetchall()]
-
-    def with_fresh(self, row: Sequence[str | None]) -> Values:
-        """Return a row's values as the load sends them, with new ones where it needs what no row has."""
-        serial = next(self._serial)
-        values = [
-            self._fresh[n].value(serial) if n in self._fresh else value
-            for n, value in enumerate(row, start=1)
-        ]
-        for n, other in sorted(self._alike.items()):
-            values[n - 1] = values[other - 1]
-        return values
-
-    def selection(self, stratum: Stratum) -> str:
-        """Return the query for a stratum's candidates, a column for each parameter, without an order."""
-        drawn, one = self._drawn, self._one
-        given = dict(stratum.given)
-        columns = []
-        for number in one.parameters:
-            if number in given:
-                columns.append(f"{literal(given[number])}::text")
-            elif number in drawn.levels:
-                columns.append(drawn.column(number, stratum.level, is_absent=stratum.mode == "absent"))  # fmt: skip
-            else:
-                columns.append(f"{literal(drawn.free.get(number))}::text")
-        of_modes = {"joined": "is_joined", "asked": "is_common", "placed": "NOT is_common"}
-        which = (
-            f"{drawn.band(stratum.level)} = {stratum.mode}"
-            if stratum.mode.isdigit()
-            else of_modes.get(stratum.mode, "")
-        )
-        which = f" WHERE {which}" if which else ""
-        source = ASKED if stratum.mode in ("asked", "placed") else self._candidates
-        return f"SELECT {', '.join(columns) or 'NULL'} FROM {source}{which}"
-
-    def _execute(self, values: Values) -> Work | None:
-        connection = self._connection
-        query = f"EXPLAIN (ANALYZE, BUFFERS, WAL, TIMING OFF, FORMAT JSON) {executing(self._one, values)}"
-        try:
-            connection.execute(f"BEGIN; SET LOCAL statement_timeout = {round(self.effort.timeout_s * 1000)}".encode())  # fmt: skip
-            row = connection.execute(query.encode()).fetchone()
-            assert row is not None, "EXPLAIN has an answer"
-            self.effort.executed(row[0][0]["Plan"])
-            return work_of(row[0][0]["Plan"])
-        except psycopg.Error as error:
-            if connection.closed:
-                raise
-            self.effort.failed(is_cancelled=isinstance(error, psycopg.errors.QueryCanceled))
-            self.problem = error.diag.message_primary or type(error).__name__
-            return None
-        finally:
-            if not connection.closed:
-                connection.execute(b"ROLLBACK")
 
 
 def _known(found: Mapping[Stratum, Work | None]) -> dict[Stratum, Work]:
@@ -593,9 +376,3 @@ def _known(found: Mapping[Stratum, Work | None]) -> dict[Stratum, Work]:
 def _with(given: Given, others: Given) -> Given:
     """Return given values, with others where there are some for the same parameters."""
     return tuple((dict(given) | dict(others)).items())
-
-
-def _form(plan: Mapping[str, Any]) -> str:
-    """Return what a plan is made of: kinds of nodes with their tables and indexes."""
-    own = [str(plan.get(x, "")) for x in ("Node Type", "Join Type", "Relation Name", "Index Name")]
-    return f"{'|'.join(own)}({','.join(map(_form, plan.get('Plans', ())))})"

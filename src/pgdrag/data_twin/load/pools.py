@@ -10,8 +10,9 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from pgdrag.data_twin.load.calibration import ASKED, Bench, Calibrated
-from pgdrag.data_twin.load.effort import ENTRIES_S, executions_within
+from pgdrag.data_twin.load.bench import ASKED, Bench
+from pgdrag.data_twin.load.calibration import Calibrated, Calibration
+from pgdrag.data_twin.load.effort import ENTRIES_S, Effort, executions_within
 from pgdrag.data_twin.load.free import free_value
 from pgdrag.data_twin.load.fresh import Fresh, fresh_options
 from pgdrag.data_twin.load.growth import Growth
@@ -103,16 +104,19 @@ def pooled(
         (0.0, False) if problem or is_once(one) else _make_asked(connection, one, drawn, logged)
     )
     bench = Bench(
-        connection, one, drawn, _first(keys), _CANDIDATES,
-        most_s=most_s, clock=clock, keeps_plans=keeps_plans, settings=settings, asked=asked, is_placed=is_placed, most_absent=1.0 if is_led else most_absent, alike=alike,
+        connection, one, drawn, _first(keys), _CANDIDATES, Effort(one, most_s, clock),
+        keeps_plans=keeps_plans, settings=settings, alike=alike,
     )  # fmt: skip
-    calibrated = bench.calibrated()
+    calibration = Calibration(
+        bench, asked=asked, is_placed=is_placed, most_absent=1.0 if is_led else most_absent
+    )
+    calibrated = calibration.calibrated()
     pool, work = f"s{one.number}{suffix}" if one.types else "", calibrated.work
     is_in_turn, works = is_once(one), list[Work]()
     if pool:
         rows: list[Values] = []
         if one.change.kind == "select" and one.wanted.calls < _FEW_CALLS and not is_led:
-            rows = bench.balanced(calibrated)
+            rows = calibration.balanced(calibrated)
         if rows:
             _fill_with(connection, f"pgdrag_twin.pool_{pool}", one, rows)
             is_in_turn = True
@@ -136,7 +140,9 @@ def pooled(
     is_there = is_led or all(x.mode != "absent" for x, _ in calibrated.shares)
     sendable = Sendable(one.text, one.types, pool, keys, is_in_turn, deviation(works), is_there)
     is_cut_short = bench.effort.was_cut_short or _TOOK_LONG in (first, problem)
-    return Pooled(sendable, work, problem or why, bench.plans_differ(calibrated), is_cut_short)
+    return Pooled(
+        sendable, work, problem or why, bench.plans_differ(calibrated.shares), is_cut_short
+    )
 
 
 def _first(keys: Sequence[Sequence[Fresh]]) -> list[Fresh]:
