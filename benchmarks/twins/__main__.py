@@ -1,4 +1,4 @@
-"""Does a twin answer as its original does? Six databases, each captured under load, and configurations tried on both.
+"""Does a twin answer as its original does? Seven databases, each captured under load, and configurations tried on both.
 
 For each database: a server with its data and load is captured as a twin; the twin is searched for the original's values, and
 checked (`pgdrag twin check`); then throughput is measured with each configuration and without, on the original's data and

@@ -1,7 +1,7 @@
 """Which databases are captured, and which configurations are tried on each and on its twin?
 
-pgbench and TPC-C, and four that have what those lack: documents, a time series, a star of many tables, and a help desk with triggers and queues. Each of
-these is a file of SQL that makes it, and one of pgbench's scripts, which are its load.
+pgbench and TPC-C, and five that have what those lack: documents, a time series, a star of many tables, a help desk with triggers and queues, and hotels
+with stays that may not overlap. Each of these is a file of SQL that makes it, and one of pgbench's scripts, which are its load.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ _DEAR_PAGES = {"random_page_cost": "100000", "cpu_index_tuple_cost": "1000"}
 
 
 def databases() -> tuple[Database, ...]:
-    """Return the six."""
+    """Return all of them."""
     kinds = all_workloads()
     pgbench = kinds["pgbench"].model_validate(
         {"scale": 10, "scripts": ["tpcb-like", "select-only@2"], "statements": "prepared"}
@@ -225,6 +225,14 @@ def databases() -> tuple[Database, ...]:
             (
                 *_guilty(tiny_buffers=_TINY_BUFFERS, no_indexes=_NO_INDEXES, commit_delay=_COMMIT_DELAY, logging=_LOGGING, dear_pages=_DEAR_PAGES),
                 *_harmless(warning={"checkpoint_warning": "60s"}, writer={"bgwriter_delay": "100ms"}),
+            ),
+        ),
+        Database(
+            "hotels",
+            Made(file="hotels", statements="simple"),
+            (
+                *_guilty(tiny_buffers=_TINY_BUFFERS, no_indexes=_NO_INDEXES, no_bitmaps={"enable_bitmapscan": "off"}, slow_wal=_SLOW_WAL),
+                *_harmless(lock_waits={"log_lock_waits": "on"}, wal_writer={"wal_writer_delay": "100ms"}),
             ),
         ),
     )  # fmt: skip

@@ -44,9 +44,8 @@ def test_what_is_slower_by_no_more_than_noise_is_not_guilty() -> None:
     assert not found.guilty
 
 
-def test_there_are_forty_configurations_of_six_databases() -> None:
+def test_there_are_forty_configurations_or_more() -> None:
     every = databases()
-    assert len(every) == 6
     assert sum(len(x.configurations) for x in every) >= 40
     for one in every:
         names = [x.name for x in one.configurations]
