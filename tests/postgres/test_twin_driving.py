@@ -838,3 +838,21 @@ def test_a_room_that_was_looked_up_is_asked_for_at_times_of_other_rooms(shop: Cl
         [(there, share)] = connection.execute(f"SELECT avg((suite > 0)::int)::float8, avg(({taken_})::int)::float8 FROM ({asked}) AS p".encode()).fetchall()  # fmt: skip
     assert there == 1
     assert 0.3 < share < 0.8  # half, by some tens of tries
+
+
+def test_a_key_is_asked_for_with_values_of_other_rows_where_few_calls_found_one(shop: Cluster) -> None:  # fmt: skip
+    """Each bench is booked for two days in ten, so that two days by lot find it booked once in three times."""
+    asked = of(
+        1,
+        "SELECT * FROM bench WHERE number = $1 AND during && daterange($2, $3)",
+        rows=0.5,
+        blocks=3.2,
+    )
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE bench AS SELECT i / 30 AS number, daterange(d, d + 2) AS during FROM generate_series(0, 5999) AS i, LATERAL (SELECT date '1999-01-01' + 10 * (i % 30) + i / 30 % 10 AS d) AS s")  # fmt: skip
+        connection.execute(b"CREATE INDEX ON bench (number); ANALYZE bench")
+        quickly_prepared(connection, twin_of(asked))
+        [(there,)] = connection.execute(b"SELECT avg((p1::int >= 0)::int)::float8 FROM pgdrag_twin.pool_s1").fetchall()  # fmt: skip
+        [(rows,)] = connection.execute(b"SELECT (found ->> 'rows')::float8 FROM pgdrag_twin.statement").fetchall()  # fmt: skip
+    assert there == 1
+    assert 0.3 < rows < 0.8  # half, by some tens of tries

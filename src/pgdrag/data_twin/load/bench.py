@@ -29,6 +29,7 @@ CHANGES = 3  # that are made and rolled back, to see that nothing refuses them
 _TRY_S = 4.0  # of effort, for a stratum
 _STRATUM_S = 0.3  # of it, and then no more tries, if there were some
 _CUSTOM_PLANS = 5  # after which the server decides whether it keeps one
+MISSING = frozenset({"absent", "apart"})  # modes of which there may be no row
 _COMPARED = 4  # strata of which plans are compared
 
 Given = tuple[tuple[int, str], ...]  # parameters' numbers and values
@@ -41,7 +42,7 @@ class Stratum:
     Attributes:
         mode: "asked": as often as the original's calls had them, by its log; "placed": others, so that all together are as often in
             each part of the column's rows; "row": by lot; "joined": by lot, of those
-            that other tables have rows for; "absent": keys that no row has; "1" … : keys of that band, the first having
+            that other tables have rows for; "absent": keys that no row has; "apart": keys and further values of different rows; "1" … : keys of that band, the first having
             the most rows.
         level: of ranges, lists and prefixes.
         given: values of parameters that no row tells: those that limit rows, bounds of all rows, and sizes of what is written.
@@ -135,7 +136,7 @@ class Bench:
             if number in given:
                 columns.append(f"{literal(given[number])}::text")
             elif number in drawn.levels:
-                columns.append(drawn.column(number, stratum.level, is_absent=stratum.mode == "absent"))  # fmt: skip
+                columns.append(drawn.column(number, stratum.level, stratum.mode))
             else:
                 columns.append(f"{literal(drawn.free.get(number))}::text")
         of_modes = {"joined": "is_joined", "asked": "is_common", "placed": "NOT is_common"}

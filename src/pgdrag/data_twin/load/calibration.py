@@ -14,7 +14,7 @@ from functools import cached_property
 
 import psycopg
 
-from pgdrag.data_twin.load.bench import CHANGES, Bench, Given, Stratum
+from pgdrag.data_twin.load.bench import CHANGES, MISSING, Bench, Given, Stratum
 from pgdrag.data_twin.load.free import UNITS, unit_parameters
 from pgdrag.data_twin.load.parameters import STEP
 from pgdrag.data_twin.load.work import (
@@ -42,7 +42,7 @@ _NEARLY = 0.9  # of the blocks that are wanted
 _NEAR_BOUNDS = 10  # steps, of which each has so many more rows: see STEP
 _MOST_BALANCED = 200  # values of a statement of few calls
 # A program seldom asks for what is not there: sooner for keys that have fewer rows.
-_COSTS = {"asked": 0.0, "placed": 0.0, "row": 0.0, "joined": 0.005, "absent": 2.0}
+_COSTS = {"asked": 0.0, "placed": 0.0, "row": 0.0, "joined": 0.005, "apart": 1.0, "absent": 2.0}
 # Few keys that are changed wait for each other's rows more than the original's did, and few that are read are cached.
 _BAND_COST, _CHANGED_BAND_COST = 0.2, 1.0
 
@@ -197,7 +197,8 @@ class Calibration:
             if known := _known(found):
                 chosen = dict(next(iter(self._shares(known))).given)
                 near = [replace(x, given=_with(x.given, tuple((n, chosen[n]) for n in units if n in chosen))) for x in near]  # fmt: skip
-        first, last = ["joined"] * drawn.has_joins, ["absent"] * bool(drawn.absent)
+        first = ["joined"] * drawn.has_joins
+        last = ["apart"] * bool(drawn.apart) + ["absent"] * bool(drawn.absent)
         yield [replace(x, mode=mode) for x in near for mode in (*first, *self._bands(x.level), *last)]  # fmt: skip
         yield [replace(x, level=level) for x in near[:1] for level in drawn.likely]
         yield [replace(x, given=_with(x.given, limit)) for limit in limits[1:] for x in near]  # fmt: skip
@@ -313,7 +314,7 @@ class Calibration:
         there = {
             (x.level, x.given): work.rows for x, work in tried.items() if x.mode == self._other
         }
-        known = {x: work for x, work in tried.items() if x.mode != "absent" or there.get((x.level, x.given)) != work.rows}  # fmt: skip
+        known = {x: work for x, work in tried.items() if x.mode not in MISSING or there.get((x.level, x.given)) != work.rows}  # fmt: skip
         if len(known) == 1 or not self._one.wanted.calls:
             return {next(iter(known)): 1.0}
         constants = dict.fromkeys(map(self._constants, known))
@@ -328,11 +329,12 @@ class Calibration:
     def _fitted(
         self, strata: Sequence[Stratum], tried: Mapping[Stratum, Work]
     ) -> tuple[float, list[float]]:
-        is_asked, is_absent = ([x.mode == mode for x in strata] for mode in ("asked", "absent"))
+        is_asked = [x.mode == "asked" for x in strata]
+        is_missing = [x.mode in MISSING for x in strata]
         return best_shares(
             [tried[x] for x in strata], self._target(),
             together=(is_asked, self._asked) if any(is_asked) and not all(is_asked) else None,
-            at_most=(is_absent, self._most_absent) if any(is_absent) and not all(is_absent) else None,
+            at_most=(is_missing, self._most_absent) if any(is_missing) and not all(is_missing) else None,
             weighs_blocks=self._weighs_blocks, costs=[_COSTS.get(x.mode, _BAND_COST if self._weighs_blocks else _CHANGED_BAND_COST) for x in strata],
         )  # fmt: skip
 

@@ -350,11 +350,10 @@ class ParameterValues(WrittenValues):
         return root is not None and any(set(key) <= columns for key in root.unique)
 
     def _absent(self, number: int, main: str) -> str | None:
-        """Return a value near one that is there, and that no row has; of a key that was found before another row's, which need not have the other values."""
+        """Return a value near one that is there, and that no row has; None of a key that was found before."""
         columns, type_ = self._resolved(self.compared[number].columns), self.one.types[number - 1]
         if self.is_led:
-            others = any(quoted(x.alias) == main for n, x in self.compared.items() if n != number)
-            return f"coalesce(lead({columns}) OVER (ORDER BY {main}.{ROW}), {columns})" if others else None  # fmt: skip
+            return None
         if type_ in ("smallint", "integer", "bigint", "numeric"):
             return f"-1 - abs({columns})"
         if type_ in ("text", "character varying"):
@@ -362,6 +361,15 @@ class ParameterValues(WrittenValues):
         if type_ == "uuid":
             return f"pg_catalog.md5(({columns})::text)::uuid"
         return None
+
+    def _has_others(self, number: int, main: str) -> bool:
+        """Whether a row must have further values besides that of a parameter."""
+        return any(quoted(x.alias) == main for n, x in self.compared.items() if n != number)
+
+    def _apart(self, number: int, main: str) -> str:
+        """Return another row's value: a room, and the nights of somebody's stay elsewhere."""
+        columns = self._resolved(self.compared[number].columns)
+        return f"coalesce(lead({columns}) OVER (ORDER BY {main}.{ROW}), {columns})"
 
     def _not_null(self, number: int, main: str) -> Iterable[str]:
         x = self.compared[number]

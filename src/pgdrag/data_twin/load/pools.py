@@ -10,7 +10,7 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from pgdrag.data_twin.load.bench import ASKED, Bench
+from pgdrag.data_twin.load.bench import ASKED, MISSING, Bench
 from pgdrag.data_twin.load.calibration import Calibrated, Calibration
 from pgdrag.data_twin.load.effort import ENTRIES_S, Effort, executions_within
 from pgdrag.data_twin.load.free import free_value
@@ -137,7 +137,7 @@ def pooled(
             all_rows = itertools.cycle(connection.execute(query.encode()).fetchall())
             growth.add(one, (bench.with_fresh(row) for row in all_rows))
     why = bench.problem if work is None else ""
-    is_there = is_led or all(x.mode != "absent" for x, _ in calibrated.shares)
+    is_there = is_led or all(x.mode not in MISSING for x, _ in calibrated.shares)
     sendable = Sendable(one.text, one.types, pool, keys, is_in_turn, deviation(works), is_there)
     is_cut_short = bench.effort.was_cut_short or _TOOK_LONG in (first, problem)
     return Pooled(
@@ -191,9 +191,9 @@ def _make_asked(
     if not usable:
         return 0.0, False
     chosen = max(usable, key=lambda x: x.distinct)
-    value = drawn.column(chosen.number, 0, is_absent=False)
+    value = drawn.column(chosen.number, 0)
     columns = [f"p{n}_{level}" for n, count in drawn.levels.items() for level in range(count)]
-    columns += [f"a{n}" for n in drawn.absent]
+    columns += [f"absent_{n}" for n in drawn.absent] + [f"apart_{n}" for n in drawn.apart]
     selected, is_placed = ", ".join(columns), tells_positions(chosen)
     order = f"{value}::{cast_type(one.types[chosen.number - 1])}"
     # Those of one value are in the part in the middle of them, as the log's are.

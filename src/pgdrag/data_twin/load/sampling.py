@@ -33,10 +33,10 @@ class Sampled:
     Attributes:
         query: its columns are `n` (their order, by lot), `band` (of the first row of each key: 1 if more than
             half as many rows have it as have the most frequent one, 2 if more than a quarter … up to BANDS), `is_joined` (the tables that the statement joins have rows for it, and it meets conditions without a parameter), and for each
-            parameter its values as text: `p3_0`, at the next level `p3_1` …; `a3`, of one parameter: one that is not there. Of documents
+            parameter its values as text: `p3_0`, at the next level `p3_1` …; `absent_3`, of one parameter: one that is not there; `apart_3`, of one: another row's. Of documents
             `band_1` … are of the values at that level, with as many fields.
         levels: how many there are of each parameter: 1 or `level_count`.
-        absent: parameters that have an `a` column.
+        absent, apart: parameters that have such a column.
         is_unique: a key of the table is compared: at most one row has it.
         likely: levels, those first that should give as many rows as the original's calls had.
         free: values of parameters that no row tells, by number; None is NULL.
@@ -50,6 +50,7 @@ class Sampled:
     levels: Mapping[int, int]
     level_count: int = 1
     absent: frozenset[int] = frozenset()
+    apart: frozenset[int] = frozenset()
     is_unique: bool = False
     has_joins: bool = False
     likely: tuple[int, ...] = (0,)
@@ -62,10 +63,10 @@ class Sampled:
         """Return the column that has the bands of values at a level."""
         return f"band_{level}" if level and self.has_bands else "band"
 
-    def column(self, parameter: int, level: int, *, is_absent: bool) -> str:
+    def column(self, parameter: int, level: int, mode: str = "row") -> str:
         """Return the column that has a parameter's values at a level."""
-        if is_absent and parameter in self.absent:
-            return f"a{parameter}"
+        if parameter in {"absent": self.absent, "apart": self.apart}.get(mode, ()):
+            return f"{mode}_{parameter}"
         return f"p{parameter}_{min(level, self.levels[parameter] - 1)}"
 
 
@@ -115,13 +116,16 @@ class _Maker(ParameterValues):
         # Of ranges the values that they begin at: one that many rows have must not be drawn as often as it is there.
         keys = self._keys(main) or self._range_columns(main)
         # The last part of a key is enough; the others still belong to what the transaction is about.
-        absent = dict([(n, a) for n in self._equalities(main) if self.constant(n) is None and (a := self._absent(n, main)) is not None][-1:])  # fmt: skip
+        lookups = [n for n in self._equalities(main) if self.constant(n) is None]
+        absent = dict([(n, a) for n in lookups if (a := self._absent(n, main)) is not None][-1:])
+        apart = {n: self._apart(n, main) for n in lookups[-1:] if self._has_others(n, main)}
         columns = [
             f"(({expression})::{cast_type(one.types[n - 1])})::text AS p{n}_{level}"
             for n, levels in values.items()
             for level, expression in enumerate(levels)
         ]
-        columns += [f"({a})::text AS a{n}" for n, a in absent.items()]
+        columns += [f"({x})::text AS absent_{n}" for n, x in absent.items()]
+        columns += [f"({x})::text AS apart_{n}" for n, x in apart.items()]
         is_unique = self._is_unique(main)
         partition = f"PARTITION BY {', '.join(keys)}"
         # A key of which there is one row each needs no counting.
@@ -147,7 +151,7 @@ class _Maker(ParameterValues):
                              ORDER BY 1 LIMIT {LISTS if self._has_lists() else CANDIDATES}) AS c) AS c"""
         rest = {n: value for n, value in free.items() if n not in values}
         return Sampled(
-            query, {n: len(x) for n, x in values.items()}, max(map(len, values.values())), frozenset(absent),
+            query, {n: len(x) for n, x in values.items()}, max(map(len, values.values())), frozenset(absent), frozenset(apart),
             is_unique or not keys or self.has_told_bound, bool(joins), self._likely(main, max(map(len, values.values()))), rest, sizes, bound, bool(more),
         )  # fmt: skip
 
