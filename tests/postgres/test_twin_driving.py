@@ -714,6 +714,28 @@ def test_ranges_are_asked_for_and_new_ones_do_not_overlap(shop: Cluster) -> None
             assert done.rowcount > 100
 
 
+def test_what_is_computed_with_a_parameter_comes_to_a_rows_values(shop: Cluster) -> None:
+    """Of fifty rooms each is booked every five days; what is sent are days from today."""
+    days = "daterange(current_date + $2, current_date + $3 + $4)"
+    asked = of(1, f"SELECT * FROM booking WHERE room = $1 AND during && {days}", rows=1.2)
+    added = of(2, f"INSERT INTO booking (room, during) VALUES ($1, {days})", rows=1)
+    first = of(3, "SELECT * FROM booking WHERE lower(during) = current_date + $1", rows=50, blocks=20)  # fmt: skip
+    exclusion = "EXCLUDE USING gist (room WITH =, during WITH &&)"
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE EXTENSION IF NOT EXISTS btree_gist")
+        connection.execute(f"CREATE TABLE booking (room int NOT NULL, during daterange NOT NULL, {exclusion})".encode())  # fmt: skip
+        connection.execute(b"INSERT INTO booking SELECT i % 50, daterange('2000-01-01'::date + i / 50 * 5, '2000-01-01'::date + i / 50 * 5 + 1 + i % 4) FROM generate_series(0, 2499) AS i")  # fmt: skip
+        connection.execute(b"ANALYZE booking")
+        notes = quickly_prepared(connection, twin_of(asked, added, first))
+        assert not any("not sent" in x or "fails" in x for x in notes), notes
+        found = connection.execute(b"SELECT (found ->> 'rows')::float8 FROM pgdrag_twin.statement ORDER BY number").fetchall()  # fmt: skip
+        assert [x for (x,) in found] == [pytest.approx(1.2, rel=0.15), 1, pytest.approx(50, rel=0.15)]  # fmt: skip
+        pool = "SELECT p1::int, daterange(now()::date + p2::int, now()::date + p3::int + p4::int) FROM pgdrag_twin.pool_s2"
+        with connection.transaction(force_rollback=True):
+            done = connection.execute(f"INSERT INTO booking SELECT DISTINCT * FROM ({pool}) AS p (room, during)".encode())  # fmt: skip
+        assert done.rowcount > 100
+
+
 def test_a_partial_index_is_used_where_the_text_has_its_constant(shop: Cluster) -> None:
     """The calls' plans are kept: a parameter would not tell that rows are in the index."""
     state = Parameter(2, "text", 100, 0.0, 1, (1.0, 1.0, 1.0), 0.0, common=(("open", 1.0),), is_constant=True)  # fmt: skip

@@ -193,9 +193,11 @@ def test_a_sum_of_parameters_has_a_first_one() -> None:
 
 
 def test_operands_without_a_type_may_have_been_numbers() -> None:
-    text = "SELECT 1 FROM t WHERE a BETWEEN $1::date - $2::int - $3 AND ($4 + $5) % $6"
+    text = (
+        "SELECT 1 FROM t WHERE a BETWEEN $1::date - $2::int - $3 AND ($4 + $5) % $6 OR b = $7 * $8"
+    )
     first = next(typed_texts(text))
-    assert first == "SELECT 1 FROM t WHERE a BETWEEN $1::date - $2::int - $3::integer AND ($4::integer + $5::integer) % $6::integer"  # fmt: skip
+    assert first == "SELECT 1 FROM t WHERE a BETWEEN $1::date - $2::int - $3::integer AND ($4::integer + $5::integer) % $6::integer OR b = $7::integer * $8::integer"  # fmt: skip
     assert statement_key(first) == statement_key(text)
     assert [*typed_texts("SELECT $1 FROM t WHERE a = $2")] == []
 

@@ -18,7 +18,7 @@ _TYPED_CONSTANT = re.compile(
 )
 _EXTRACT = re.compile(r"\bextract\s*\(\s*(\$\d+)\s+FROM\s+", re.IGNORECASE)
 
-_OPERAND = re.compile(r"(?<=[-+%] )\$\d+\b(?!\s*::)|\$\d+\b(?=\s*[-+%] )(?!\s*::)")
+_OPERAND = re.compile(r"(?<=[-+*/%] )\$\d+\b(?!\s*::)|\$\d+\b(?=\s*[-+*/%] )(?!\s*::)")
 _LIMITING = re.compile(
     r"\b(?P<word>LIMIT|OFFSET|FETCH\s+(?:FIRST|NEXT))\s+\(?\$(?P<number>\d+)\)?", re.IGNORECASE
 )
@@ -81,7 +81,7 @@ def mended_text(text: str) -> str:
 
 
 def typed_texts(text: str) -> Iterator[str]:
-    """Yield texts in which operands of +, - and % that have no type get one, as whole numbers had that were constants.
+    """Yield texts in which operands of +, -, *, / and % that have no type get one, as whole numbers had that were constants.
 
     `date $1 - $2` is a number of days for the server, where the original was a date.
     """

@@ -14,6 +14,7 @@ import numpy as np
 
 from pgdrag.data_twin.load.conditions import Comparison, columns_of, parameters_of
 from pgdrag.data_twin.load.statements import Analysed, cast_type
+from pgdrag.data_twin.load.sums import in_range, is_range, solved
 from pgdrag.data_twin.load.texts import SUM
 from pgdrag.data_twin.load.written import (
     BASE_ROWS,
@@ -30,7 +31,6 @@ from pgdrag.twins.transactions import QUANTILES, Parameter, Spread
 RANGES = frozenset({"<", "<=", ">", ">="})
 _LENGTHS = 20  # of lists that a log tells
 _RANGE_SPANS = (1, 2, 4, 10, 30)  # times as long as a row's range
-_RANGE = re.compile(r"(?:pg_catalog\.)?(?:int4|int8|num|date|ts|tstz)range\((.*)\)")
 _AT_END = 0.9  # share of a log's values in the last twentieth of a column's rows from which on that is too coarse
 STEP = 1.03  # from one bound to the next there are so many times as many rows beyond it
 _NOW = re.compile(
@@ -128,7 +128,7 @@ class ParameterValues(WrittenValues):
         if intervals and not x.is_plain:
             sign = "+" if f"- ${intervals[0]}" in x.value else "-"
             return f"({wanted}) {sign} interval '1 day'"
-        return wanted
+        return wanted if x.is_plain or others else solved(number, x.value, wanted)
 
     def _range(self, number: int, columns: str, main: str) -> list[str]:
         """Return a bound at each level: so many rows from the other bound, or from the end."""
@@ -300,8 +300,10 @@ class ParameterValues(WrittenValues):
             return [f"ARRAY[{element}]", two, columns]
         if type_.endswith("range") or type_ in ("point", "box", "inet"):
             return [columns]
-        if made := _RANGE.fullmatch(x.value):
-            return self._bounds(x.parameter, parameters_of(made[1]), columns)
+        if is_range(x.value):
+            low = f"lower({columns})"
+            ends = [f"{low} + ({length_of(columns)}) * {times}" for times in _RANGE_SPANS]
+            return list(dict.fromkeys(in_range(x.parameter, x.value, low, end) for end in ends))
         # More ranges have a moment within one of them than its beginning.
         middle = f"lower({columns}) + ({length_of(columns)}) / 2"
         return [f"lower({columns})", f"coalesce({middle}, lower({columns}))"]
@@ -325,14 +327,6 @@ class ParameterValues(WrittenValues):
         sign = "-" if place < 2 else "+"
         return [f"{axis} {sign} {length} * {math.sqrt(x) / 2:.6g}" for x in rows]
 
-    def _bounds(self, number: int, ends: Sequence[int], columns: str) -> list[str]:
-        """Return a bound of a range that begins where a row's does: `tstzrange($1, $2)`; at each level it is of another length."""
-        if number == ends[0]:
-            return [f"lower({columns})"]
-        if number != ends[1]:
-            return ["'[)'"]
-        return [f"lower({columns}) + ({length_of(columns)}) * {x}" for x in _RANGE_SPANS]
-
     # --- keys ---
 
     def _equalities(self, main: str) -> list[int]:
@@ -350,9 +344,9 @@ class ParameterValues(WrittenValues):
         return root is not None and any(set(key) <= columns for key in root.unique)
 
     def _absent(self, number: int, main: str) -> str | None:
-        """Return a value near one that is there, and that no row has; None of a key that was found before."""
+        """Return a value near one that is there, and that no row has; None of a key that was found before, and of a part of a sum."""
         columns, type_ = self._resolved(self.compared[number].columns), self.one.types[number - 1]
-        if self.is_led:
+        if self.is_led or self._through(number, columns) != columns:
             return None
         if type_ in ("smallint", "integer", "bigint", "numeric"):
             return f"-1 - abs({columns})"
@@ -369,13 +363,14 @@ class ParameterValues(WrittenValues):
     def _apart(self, number: int, main: str) -> str:
         """Return another row's value: a room, and the nights of somebody's stay elsewhere."""
         columns = self._resolved(self.compared[number].columns)
-        return f"coalesce(lead({columns}) OVER (ORDER BY {main}.{ROW}), {columns})"
+        other = f"coalesce(lead({columns}) OVER (ORDER BY {main}.{ROW}), {columns})"
+        return self._through(number, other)
 
     def _not_null(self, number: int, main: str) -> Iterable[str]:
         x = self.compared[number]
         if quoted(x.alias) == main:
             columns = self._resolved(x.columns)
-            yield length_of(columns) if _RANGE.fullmatch(x.value) else columns
+            yield length_of(columns) if is_range(x.value) else columns
 
     def _are_of_tables(self, x: Comparison) -> bool:
         return not _AGGREGATES.search(x.columns) and all(

@@ -124,6 +124,7 @@ class Assignment:
         is_leading: the first of another expression.
         is_divisor: of a remainder: `($1 + 2) % $2`.
         is_list: it is an array of such values, one for each row: `unnest($1)`.
+        value: the expression that it is in.
         row: of VALUES, from 0.
         is_inserted: by INSERT, not by its ON CONFLICT.
     """
@@ -139,6 +140,7 @@ class Assignment:
     is_leading: bool = False
     is_divisor: bool = False
     is_list: bool = False
+    value: str = ""
 
 
 @dataclass(frozen=True)
@@ -272,7 +274,7 @@ def _assignment(
         yield Assignment(
             number, column, is_plain, place, row, is_inserted,
             is_first=is_sum and number == first, is_more=is_sum and number != first,
-            is_leading=number == first and not (is_plain or is_sum), is_divisor=number in divisors,
+            is_leading=number == first and not (is_plain or is_sum), is_divisor=number in divisors, value=value,
         )  # fmt: skip
 
 

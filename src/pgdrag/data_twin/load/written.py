@@ -7,6 +7,7 @@ import json
 from pgdrag.data_twin.load.conditions import Comparison, columns_of
 from pgdrag.data_twin.load.free import NUMERIC, free_value
 from pgdrag.data_twin.load.statements import Analysed, Table, cast_type, literal
+from pgdrag.data_twin.load.sums import in_range, is_range
 from pgdrag.data_twin.load.texts import Assignment
 from pgdrag.twins.ddl import quoted
 from pgdrag.twins.transactions import ALWAYS, MANY_VALUES, POSITIONS, Parameter
@@ -202,6 +203,8 @@ class WrittenValues:
             high = f"{low} + ({length_of(own)})"
         if self.one.types[number - 1] == table.types[column]:
             return own if groups is None or not x.is_inserted else f"{table.types[column]}({low}, {high})"  # fmt: skip
+        if is_range(x.value):
+            return in_range(number, x.value, low, high)
         if self.one.types[number - 1] == "text":
             return "'[)'"
         return low if x.is_leading else high
