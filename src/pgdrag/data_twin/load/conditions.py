@@ -212,6 +212,18 @@ def items_of(text: str) -> list[Item]:
     return stack[0][1]
 
 
+def cells_of(items: Sequence[Item]) -> Iterator[list[Item]]:
+    """Yield what stands between commas."""
+    cell: list[Item] = []
+    for item in items:
+        if item.text == ",":
+            yield cell
+            cell = []
+        else:
+            cell.append(item)
+    yield cell
+
+
 def _read(text: str, found: Conditions) -> None:
     _read_level(items_of(text), text, found)
 
@@ -282,13 +294,8 @@ def _compare_values(
 def _row_cells(items: Sequence[Item]) -> list[list[Item]]:
     """Return the members of `ROW(a, b)`; [] of anything else."""
     is_row = len(items) == 2 and items[0].word == "row" and bool(items[1].inner)
-    cells: list[list[Item]] = [[]]
-    for item in items[1].inner if is_row else ():
-        if item.text == ",":
-            cells.append([])
-        else:
-            cells[-1].append(item)
-    return cells if is_row and all(cells) else []
+    cells = [*cells_of(items[1].inner)] if is_row else []
+    return cells if all(cells) else []
 
 
 def _read_keys(items: Sequence[Item], text: str, found: Conditions) -> None:

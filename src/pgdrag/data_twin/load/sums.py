@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from pgdrag.data_twin.load.conditions import Item, items_of, parameters_of
+from pgdrag.data_twin.load.conditions import Item, cells_of, items_of, parameters_of
 
 _RANGE = re.compile(r"(?:pg_catalog\.)?(?:int4|int8|num|date|ts|tstz)range\s*", re.IGNORECASE)
 _ONE = re.compile(r"\(*\s*\$(\d+)\s*\)*\s*(?:::[\w ]+)?")
@@ -61,7 +61,8 @@ def _bounds(expression: str) -> list[str]:
     items = items_of(expression)
     if not items or not items[-1].inner or not _RANGE.fullmatch(expression[: items[-1].begin]):
         return []
-    return [*_arguments(items[-1].inner, expression)]
+    cells = filter(None, cells_of(items[-1].inner))
+    return [expression[x[0].begin : x[-1].end] for x in cells]
 
 
 def _terms(items: Sequence[Item], text: str, sign: str = "+") -> Iterator[tuple[str, str]]:
@@ -74,11 +75,3 @@ def _terms(items: Sequence[Item], text: str, sign: str = "+") -> Iterator[tuple[
             yield from _terms(term[0].inner, text, own)
         elif term:
             yield own, text[term[0].begin : term[-1].end]
-
-
-def _arguments(items: Sequence[Item], text: str) -> Iterator[str]:
-    """Yield the arguments of a call."""
-    commas = [at for at, x in enumerate(items) if x.text == ","]
-    for begin, end in zip([0, *(x + 1 for x in commas)], [*commas, len(items)], strict=True):
-        if begin < end:
-            yield text[items[begin].begin : items[end - 1].end]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pgdrag.data_twin.load.conditions import Item, items_of, parameters_of
+from pgdrag.data_twin.load.conditions import Item, cells_of, items_of, parameters_of
 from pgdrag.literals import sql_tokens
 from pgdrag.twins.array_text import array_elements
 from pgdrag.twins.constants import string_constant
@@ -215,7 +215,7 @@ def _insert(items: Sequence[Item], at: int, text: str) -> Change:
     row = 0
     for item in items[values + 1 :] if values is not None else ():
         if item.kind == "group":
-            for place, cell in enumerate(_cells(item.inner)):
+            for place, cell in enumerate(cells_of(item.inner)):
                 column = columns[place] if place < len(columns) else ""
                 found += _assignment(cell, text, column, {}, place=place, row=row, is_inserted=True)
             row += 1
@@ -226,7 +226,7 @@ def _insert(items: Sequence[Item], at: int, text: str) -> Change:
         end = next(
             (i for i in range(selected, len(items)) if items[i].word in _SELECTION_ENDS), len(items)
         )
-        for place, cell in enumerate(_cells(items[selected + 1 : end])):
+        for place, cell in enumerate(cells_of(items[selected + 1 : end])):
             column = columns[place] if place < len(columns) else ""
             found += _assignment(cell, text, column, lists, place=place, is_inserted=True)
     conflict = next((i for i in range(at, len(items)) if items[i].word == "conflict"), None)
@@ -241,7 +241,7 @@ def _sets(items: Sequence[Item], at: int, text: str) -> Iterator[Assignment]:
         return
     end = next((i for i in range(start, len(items)) if items[i].word in _SETS_END), len(items))
     lists = unnested(text)
-    for piece in _cells(items[start + 1 : end]):
+    for piece in cells_of(items[start + 1 : end]):
         sign = next((i for i, x in enumerate(piece) if x.text == "="), None)
         if sign is None or sign == 0:
             continue
@@ -251,7 +251,7 @@ def _sets(items: Sequence[Item], at: int, text: str) -> Iterator[Assignment]:
             continue
         names = [x.name for x in target[0].inner if x.kind in ("word", "name")]
         inner = value[-1].inner if value else ()
-        for name, cell in zip(names, _cells(inner), strict=False):
+        for name, cell in zip(names, cells_of(inner), strict=False):
             yield from _assignment(cell, text, name, lists)
 
 
@@ -288,7 +288,7 @@ def unnested(text: str) -> dict[str, int]:
         if item.word != "unnest" or items[at + 1].kind != "group":
             continue
         arrays = [
-            parameters_of(text[x[0].begin : x[-1].end]) for x in _cells(items[at + 1].inner) if x
+            parameters_of(text[x[0].begin : x[-1].end]) for x in cells_of(items[at + 1].inner) if x
         ]
         rest = [x for x in items[at + 2 : at + 6] if x.word not in ("as", "with", "ordinality")]
         if not rest or rest[0].kind not in ("word", "name"):
@@ -300,17 +300,6 @@ def unnested(text: str) -> dict[str, int]:
             if len(numbers) == 1:
                 found[f"{alias}.{column}"] = found[column] = numbers[0]
     return found
-
-
-def _cells(items: Sequence[Item]) -> Iterator[list[Item]]:
-    cell: list[Item] = []
-    for item in items:
-        if item.text == ",":
-            yield cell
-            cell = []
-        else:
-            cell.append(item)
-    yield cell
 
 
 def _name(items: Sequence[Item], at: int) -> tuple[tuple[str, ...], int]:
