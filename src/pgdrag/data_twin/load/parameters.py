@@ -34,7 +34,7 @@ _RANGE_SPANS = (1, 2, 4, 10, 30)  # times as long as a row's range
 _AT_END = 0.9  # share of a log's values in the last twentieth of a column's rows from which on that is too coarse
 STEP = 1.03  # from one bound to the next there are so many times as many rows beyond it
 _NOW = re.compile(
-    r"\(*(now\(\)|CURRENT_TIMESTAMP|LOCALTIMESTAMP|CURRENT_DATE|(?:transaction|statement|clock)_timestamp\(\))(?:::[\w ]+)?\)* - \$\d+(?:::[\w ]+)?\)*",
+    r"\(*(?:now\(\)|CURRENT_TIMESTAMP|LOCALTIMESTAMP|CURRENT_DATE|(?:transaction|statement|clock)_timestamp\(\))(?:::[\w ]+)?\)* - \$\d+(?:::[\w ]+)?\)*",
     re.IGNORECASE,
 )
 _POINT = r"point\(\$(\d+), \$(\d+)\)"
@@ -117,8 +117,6 @@ class ParameterValues(WrittenValues):
     def _through(self, number: int, wanted: str) -> str:
         """Return what makes the side of a parameter come to a value: `now() - $1`."""
         x = self.compared[number]
-        if now := _NOW.fullmatch(x.value):
-            return f"{now[1]} - ({wanted})"
         others = [n for n in parameters_of(x.value) if n != number]
         if others and SUM.fullmatch(re.sub(r"[()]", "", x.value)):  # `$1 - $2`
             return wanted if number == parameters_of(x.value)[0] else "'0'"
