@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any, LiteralString
 
 from pgdrag.collectors import Observer, Unseen, attempt
@@ -24,16 +26,20 @@ SELECT datname = current_database(), coalesce(state, ''),
 _DATABASE: LiteralString = (
     "SELECT to_jsonb(d) FROM pg_stat_database AS d WHERE datname = current_database()"
 )
+_OWN = "pgdrag's own queries"
 _NOT_COUNTED = frozenset({"datid", "numbackends", "checksum_failures"})
 _CONTROL = frozenset(["begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "prepare", "set", "reset", "show", "discard", "deallocate"])  # fmt: skip
+# Sessions hand in what they have counted this often, when a transaction ends (PGSTAT_MIN_INTERVAL of PostgreSQL's source).
+_HAND_IN_EVERY_S = 1.0
+_READINGS = 20
 _IN_TRANSACTION = ("idle in transaction", "idle in transaction (aborted)")
 
 
 class ActivityLooks:
-    """Samples of sessions, and two readings of the database's counters."""
+    """Samples of sessions, and the database's counters at the beginning and the end."""
 
     def __init__(self, observer: Observer) -> None:
-        """Take the first reading of counters.
+        """Read the counters for a second.
 
         Raises:
             Unseen: the server refused or did not answer.
@@ -45,9 +51,8 @@ class ActivityLooks:
         self._most = self._most_active = 0
         self._idle_ages: list[float] = []
         self._transaction_ages: list[float] = []
-        self._before = _counters(observer)
+        self._before = _mean_counters(observer)
         self._moved: dict[str, float] = {}
-        self._queries = observer.queries
 
     def look(self, observer: Observer) -> None:
         """Take a sample; what the server does not answer is no sample."""
@@ -72,24 +77,23 @@ class ActivityLooks:
         self._most_active = max(self._most_active, sessions["active"])
 
     def end(self, observer: Observer) -> None:
-        """Take the second reading of counters.
+        """Read the counters for another second.
 
         Raises:
             Unseen: the server refused or did not answer.
         """
-        now = _counters(observer)
+        now = _mean_counters(observer)
         self._moved = {
             name: value - self._before[name] if value >= self._before.get(name, 0.0) else value
             for name, value in now.items()
             if name in self._before
         }
-        # Each of pgdrag's queries is a transaction.
-        self._queries = observer.queries - self._queries
 
     def activity(self, workload: Workload, window_s: float) -> Activity:
         """Return what was seen."""
         looks, moved = max(self._looks, 1), self._moved
-        commits = round(max(moved.get("xact_commit", 0.0) - self._queries, 0.0))
+        # Each of pgdrag's queries is a transaction.
+        commits = round(max(moved.get("xact_commit", 0.0) - moved.pop(_OWN, 0.0), 0.0))
         rollbacks = round(moved.get("xact_rollback", 0.0))
         session_s = _part(moved, "session_time", less_s=window_s)
         active_s, waiting_s = _part(moved, "active_time"), _part(moved, "idle_in_transaction_time")
@@ -121,6 +125,20 @@ class ActivityLooks:
             idle_ages_s=_quantiles(self._idle_ages),
             transaction_ages_s=_quantiles(self._transaction_ages),
         )  # fmt: skip
+
+
+def _mean_counters(observer: Observer) -> dict[str, float]:
+    """Return the mean of the database's counters over the second that follows, and of pgdrag's own queries.
+
+    What a session has counted is there up to a second later: one reading may lack nothing or a whole second. The mean of
+    these readings always lacks half a second, at the beginning of a window as at its end.
+    """
+    readings = []
+    for at in range(_READINGS):
+        if at:
+            time.sleep(_HAND_IN_EVERY_S / _READINGS)
+        readings.append({_OWN: float(observer.queries), **_counters(observer)})
+    return {name: fmean(x.get(name, 0.0) for x in readings) for name in readings[0]}
 
 
 def _counters(observer: Observer) -> dict[str, float]:

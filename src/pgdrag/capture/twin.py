@@ -188,11 +188,10 @@ class TwinCapture:
         # Seen first and last, so that the window of all counters is nearly the same.
         account = self._statements(observer)
         counters, sizes = read_counters(observer), read_sizes(observer)
-        looks = ActivityLooks(observer)
         began_s = time.monotonic()
-        self._look(observer, looks, account, for_s, listen, is_enough)
+        looks = ActivityLooks(observer)
+        self._look(observer, looks, account, began_s, for_s, listen, is_enough)
         window_s = time.monotonic() - began_s
-        looks.end(observer)
         if log is not None:
             log.end_window()
         if account is not None:
@@ -200,6 +199,7 @@ class TwinCapture:
             if isinstance(last, Unseen):
                 self._not_seen.append(f"The last reading of pg_stat_statements failed: {last.reason}. Statements are incomplete.")  # fmt: skip
         later = read_counters(observer)
+        looks.end(observer)
         listen(CaptureProgress("Reading statistics", window_s))
         statistics, extended = read_statistics(observer), read_extended(observer)
         relations = read_relations(observer, counters, later, sizes)
@@ -285,15 +285,15 @@ class TwinCapture:
         observer: Observer,
         looks: ActivityLooks,
         account: StatementAccount | None,
+        began_s: float,
         for_s: float,
         listen: Listener,
         is_enough: Callable[[], bool],
     ) -> None:
         """Look about once a second; the statements a little less often."""
-        begin_s = time.monotonic()
-        read_s = begin_s
+        read_s = began_s
         try:
-            while (left_s := begin_s + for_s - time.monotonic()) > 0 or not is_enough():
+            while True:
                 looks.look(observer)
                 self._look_at_holders(observer)
                 if observer.connection.closed:
@@ -303,7 +303,10 @@ class TwinCapture:
                     skipped = attempt(partial(account.read, observer))
                     if isinstance(skipped, Unseen):
                         self._note_skipped(skipped)
-                listen(CaptureProgress(WATCHING, time.monotonic() - begin_s))
+                listen(CaptureProgress(WATCHING, time.monotonic() - began_s))
+                left_s = began_s + for_s - time.monotonic()
+                if left_s <= 0 and is_enough():
+                    break
                 pause_s = self._rng.uniform(0.5, 1.5) * LOOK_EVERY_S
                 time.sleep(min(pause_s, left_s) if left_s > 0 else pause_s)
         except KeyboardInterrupt:
