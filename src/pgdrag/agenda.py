@@ -129,6 +129,9 @@ class Agenda:
     Args:
         hosts: how many trials may be under way at once. More than the design has asked for are begun where it says
             what it would ask for next; what it then does not ask for is forgotten.
+
+    Raises:
+        UsageError: it was found before that the workload's statements are wrong.
     """
 
     def __init__(
@@ -137,6 +140,8 @@ class Agenda:
         self.run, self.hosts = run, hosts
         self._journal, self._listen = journal, listen
         self._kept = journal.valid_results(run.run_id)
+        for result in self._kept.values():
+            _refuse_unrunnable(result, run.study)
         listen(RunStarted(run.run_id, run.study, len(self._kept)))
         self._design = make_design(run.study)
         self._budget = Budget(

@@ -122,6 +122,9 @@ def test_statements_that_are_wrong_end_the_run_after_the_first_trial(journal: Jo
     run_id = begin_simulated(journal, simulated_ladder("a"))
     with pytest.raises(UsageError, match=r'relation "orders" does not exist \(SQLSTATE 42P01\)'):
         run_experiment(run_id, Refusing("R0", "42P01"), journal)
+    # To go on would be no use.
+    with pytest.raises(UsageError, match="the workload cannot run"):
+        run_experiment(run_id, SimulatedTrialRunner(Truth()), journal)
     assert attempts(journal, run_id) == [(1, 1, "stalled")]
     assert journal.run(run_id).status == "failed"
 
