@@ -206,3 +206,16 @@ def test_each_server_has_a_dataset_of_its_own() -> None:
 def test_of_a_run_to_be_resumed_the_trials_done_are_told() -> None:
     plan = planned("fsync=off", left=Forecast(2, 6), trials_done=4)
     assert next(iter(summary(plan))).startswith("2-6 more (4 done) trials: about")
+
+
+def test_choosing_the_number_of_driver_threads_is_part_of_the_time_of_a_new_run() -> None:
+    load = replace(LOAD, warm_up_s=10.0, measure_s=20.0, budget_s=20.0)
+    told, chosen = (replace(UNDER, load=replace(load, threads=threads)) for threads in (1, None))
+    before, after = (planned("fsync=off", under=under) for under in (told, chosen))
+    probe_s = after.seconds_least - before.seconds_least
+    trial_s = before.seconds_least / before.trials_least
+    # Its warm-up is at most 3 s and its window 2 s, and nothing is checked.
+    assert 3 + 2 < probe_s < trial_s - 25 + 0.1
+    assert after.seconds_most - before.seconds_most == pytest.approx(probe_s)
+    resumed = [planned("fsync=off", under=x, trials_done=2).seconds_least for x in (told, chosen)]
+    assert resumed[0] == resumed[1]

@@ -33,6 +33,24 @@ def is_to_choose(load: LoadProfile) -> bool:
     return load.threads is None and is_long and _clients(load) > 1
 
 
+def probe_load(load: LoadProfile, threads: int) -> LoadProfile:
+    """Return a short load for a probe, as hard as the hardest part of the load."""
+    pacing = load.pacing
+    rates = [step.rate_per_s for step in load.steps if step.rate_per_s is not None]
+    if rates and not isinstance(pacing, Closed):
+        pacing = replace(pacing, rate_per_s=max(rates))
+    return replace(
+        load,
+        threads=threads,
+        pacing=pacing,
+        steps=(),
+        warm_up_s=min(load.warm_up_s, SHORTEST_S),
+        measure_s=_PROBE_S,
+        budget_s=_PROBE_S,
+        min_commits=0,
+    )
+
+
 def choose_threads(
     load: LoadProfile, probe: Callable[[LoadProfile], Measurement | None]
 ) -> ChosenThreads:
@@ -45,7 +63,7 @@ def choose_threads(
     chosen = threads = 1
     is_limited = False
     while True:
-        measured = probe(_probe_load(load, threads))
+        measured = probe(probe_load(load, threads))
         if measured is None or (busy_share := measured.busy_share) is None:
             break
         probes.append(ThreadsProbe(threads, round(busy_share, 3), measured.committed_per_s))
@@ -74,21 +92,3 @@ def _most(load: LoadProfile, processors: int) -> int:
     """Return the most threads of a driver that make sense: one a client, one a processor of its share."""
     on_one_host = max(Counter(load.generators).values(), default=1)
     return max(1, min(MOST, _clients(load), processors // on_one_host))
-
-
-def _probe_load(load: LoadProfile, threads: int) -> LoadProfile:
-    """Return a short load as hard as the hardest part of another."""
-    pacing = load.pacing
-    rates = [step.rate_per_s for step in load.steps if step.rate_per_s is not None]
-    if rates and not isinstance(pacing, Closed):
-        pacing = replace(pacing, rate_per_s=max(rates))
-    return replace(
-        load,
-        threads=threads,
-        pacing=pacing,
-        steps=(),
-        warm_up_s=min(load.warm_up_s, SHORTEST_S),
-        measure_s=_PROBE_S,
-        budget_s=_PROBE_S,
-        min_commits=0,
-    )

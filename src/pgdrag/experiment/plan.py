@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from pgdrag.driver.choosing_threads import is_to_choose, probe_load
 from pgdrag.duration import Experience
 from pgdrag.errors import UsageError
 from pgdrag.experiment.consent import study_programs
 from pgdrag.experiment.differences import Difference
+from pgdrag.factors.treated_workload import workload_of
 from pgdrag.findings.durability import loss_of
 from pgdrag.model import Forecast, Rung, Study
 from pgdrag.model.design import make_design
@@ -47,7 +49,8 @@ class Plan:
         differences: between the two arms of a question, also those that are not tested; of an experiment none.
         trials_done: of a run to resume.
         trials_least, trials_most: still to come, as the design foretells them.
-        seconds_least, seconds_most: how long these take by experience, including loading the dataset.
+        seconds_least, seconds_most: how long these take by experience, including what comes before the first one: loading
+            the dataset, and choosing the number of driver threads.
         seconds_extended: the most if few commits extend every window.
         trials_known: newest trials of this workload on this machine, that are known of.
         basis: what the estimate rests on.
@@ -112,6 +115,7 @@ def plan_of(
     _refuse_short_budget(study, is_brief=design.ask().is_brief)
     left = left or design.trials_left()
     least_s, most_s = experience.trials(study, left)
+    before_s = loading_s + (0.0 if trials_done else _choosing_s(study, experience))
     return Plan(
         title=study.title,
         question=study.question,
@@ -122,9 +126,9 @@ def plan_of(
         trials_done=trials_done,
         trials_least=left.fewest,
         trials_most=left.greatest,
-        seconds_least=round(loading_s + least_s, 1),
-        seconds_most=round(loading_s + most_s, 1),
-        seconds_extended=round(loading_s + experience.extended(study, left), 1),
+        seconds_least=round(before_s + least_s, 1),
+        seconds_most=round(before_s + most_s, 1),
+        seconds_extended=round(before_s + experience.extended(study, left), 1),
         trials_known=experience.trials_like(study.workload),
         basis=experience.basis(study.workload),
         loading_s=round(loading_s, 1),
@@ -160,6 +164,15 @@ def time_words(plan: Plan) -> str:
     else:
         text = f"at most {format_duration(left_s)} (the budget); all would take about {whole}"
     return f"{text}; {loading} of it" if plan.loading_s else text
+
+
+def _choosing_s(study: Study, experience: Experience) -> float:
+    """Return how long it takes to choose the number of driver threads, if the first one that is tried suffices."""
+    workload = workload_of(study.workload, study.rungs[0].treatment)
+    if not (workload.uses_load_driver and is_to_choose(study.load)):
+        return 0.0
+    probe = replace(study, load=probe_load(study.load, threads=1), is_checked=False)
+    return experience.trials(probe, Forecast(least=1, most=1))[0]
 
 
 def _refuse_short_budget(study: Study, *, is_brief: bool) -> None:
