@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdrag.data_twin.load.sums import in_range, is_range, solved
+from pgdrag.data_twin.load.sums import in_range, is_range, is_sum, solved
 
 
 @given(
@@ -32,6 +32,21 @@ def test_a_sum_comes_to_the_value(
 @pytest.mark.parametrize("text", ["$1", "($1)::date", "lower($1)", "$1 * 2", "(now() - $2)"])
 def test_what_is_in_no_sum_is_the_value_itself(text: str) -> None:
     assert solved(1, text, "wanted") == "wanted"
+
+
+@pytest.mark.parametrize("text", ["$1 - $2", "((($3)::date - $1) - 7)", "now() - ($1 + $2)"])
+def test_several_parameters_may_make_a_sum(text: str) -> None:
+    assert is_sum(text)
+
+
+@pytest.mark.parametrize("text", ["$1", "$1 - 7", "$1 + 2 * $2", "lower($1) + $2", "7 - 5"])
+def test_a_product_and_what_has_one_parameter_is_no_such_sum(text: str) -> None:
+    assert not is_sum(text)
+
+
+def test_the_first_of_a_sum_makes_it_come_to_the_value() -> None:
+    # Days: what the others are is 0.
+    assert eval(solved(3, "((($3) - $1) - 7)", "20")) == 27
 
 
 @pytest.mark.parametrize(

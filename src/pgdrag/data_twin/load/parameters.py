@@ -14,8 +14,7 @@ import numpy as np
 
 from pgdrag.data_twin.load.conditions import Comparison, columns_of, parameters_of
 from pgdrag.data_twin.load.statements import Analysed, cast_type
-from pgdrag.data_twin.load.sums import in_range, is_range, solved
-from pgdrag.data_twin.load.texts import SUM
+from pgdrag.data_twin.load.sums import in_range, is_range, is_sum, solved
 from pgdrag.data_twin.load.written import (
     BASE_ROWS,
     LONGEST_LIST,
@@ -118,8 +117,10 @@ class ParameterValues(WrittenValues):
         """Return what makes the side of a parameter come to a value: `now() - $1`."""
         x = self.compared[number]
         others = [n for n in parameters_of(x.value) if n != number]
-        if others and SUM.fullmatch(re.sub(r"[()]", "", x.value)):  # `$1 - $2`
-            return wanted if number == parameters_of(x.value)[0] else "'0'"
+        if is_sum(x.value):
+            every = parameters_of(x.value)
+            first = next((n for n in every if self.one.types[n - 1] != "interval"), every[0])
+            return solved(number, x.value, wanted) if number == first else "'0'"
         intervals = [n for n in others if self.one.types[n - 1] == "interval"]
         if self.one.types[number - 1] == "interval" and others:
             return "interval '1 day'"

@@ -33,6 +33,13 @@ def solved(number: int, expression: str, wanted: str) -> str:
     return f"{first}({rest[0][1]})" + "".join(f" {sign} ({term})" for sign, term in rest[1:]) + f" - ({wanted})"  # fmt: skip
 
 
+def is_sum(expression: str) -> bool:
+    """Whether an expression adds up several parameters, and nothing else that has some: `$1 - $2 - 7`."""
+    terms = [term for _, term in _terms(items_of(expression), expression)]
+    is_alone = (_ONE.fullmatch(x) is not None for x in terms if parameters_of(x))
+    return len(parameters_of(expression)) > 1 and all(is_alone)
+
+
 def is_range(expression: str) -> bool:
     """Whether an expression makes a range of its bounds."""
     return bool(_bounds(expression))
