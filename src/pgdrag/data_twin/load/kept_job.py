@@ -18,6 +18,7 @@ from pgdrag.data_twin.load.kinds import TransactionType
 from pgdrag.data_twin.load.leading import with_leading_steps
 from pgdrag.data_twin.load.links import columns_by_parameter
 from pgdrag.data_twin.load.mix import Mix
+from pgdrag.data_twin.load.outcomes import Outcomes, with_outcome
 from pgdrag.data_twin.load.owned import homes_of_owned, owned_rows, with_owned
 from pgdrag.data_twin.load.scripts import WHOLE_NUMBERS, Sendable, counters_of, script_of
 from pgdrag.data_twin.load.statements import Analysed
@@ -36,6 +37,7 @@ def keep_job(
     sendable: Mapping[int, Sendable],
     *,
     keeps_plans: bool,
+    outcomes: Outcomes,
 ) -> None:
     """Keep the job in the database.
 
@@ -43,6 +45,7 @@ def keep_job(
         mix: transactions with all of their links.
         known: the statements that are sent; `sendable`: with their pools.
         keeps_plans: statements are prepared once in a session.
+        outcomes: of statements whose pools are parted.
     """
     scripts: list[dict[str, object]] = []
     used: dict[str, object] = {}
@@ -58,25 +61,29 @@ def keep_job(
             "variables": [*names, OWNER] if x.is_own else names,
             "order": "random" if x.is_own else "in_turn",
         }
-    for kind in mix.types:
-        kind_linked = without_dead_ends(connection, kind, known, sendable)
-        kind_linked = with_leading_steps(with_owned(kind_linked, owned, known), sendable)
-        starts = _starts(connection, kind_linked, sendable)
-        script = script_of(kind_linked, sendable, starts, kept)
+    for place, kind in enumerate(mix.types):
+        told = {
+            n: with_outcome(sendable[n], finds=x[place]) for n, x in outcomes.items() if place in x
+        }
+        sent = {**sendable, **told}
+        kind_linked = without_dead_ends(connection, kind, known, sent)
+        kind_linked = with_leading_steps(with_owned(kind_linked, owned, known), sent)
+        starts = _starts(connection, kind_linked, sent)
+        script = script_of(kind_linked, sent, starts, kept)
         weight = max(round(kind.weight), 1) if script.text != NOTHING else 0
         draws = [{name: x for name, x in asdict(draw).items() if x} for draw in script.draws]
         scripts.append({"name": kind.name, "text": script.text, "weight": weight, "draws": draws})
         for pool in {x.pool for x in script.draws} - used.keys():
-            one = known[int(pool[1:].rstrip(ascii_lowercase))]  # s7, s7e
+            one = known[int(pool[1:].rstrip(ascii_lowercase))]  # s7, s7e, s7found
             names = [f"p{n}" for n in one.parameters]
             used[pool] = {
                 "query": f"SELECT {', '.join(names)} FROM pgdrag_twin.pool_{pool} ORDER BY n",
                 "variables": names,
-                "order": "in_turn" if sendable[one.number].is_in_turn else "random",
+                "order": "in_turn" if sent[one.number].is_in_turn else "random",
             }
     is_any = any(x["weight"] for x in scripts)
-    sent = job_of(scripts, used, keeps_plans=keeps_plans) if is_any else job(twin)
-    connection.execute("INSERT INTO pgdrag_twin.job VALUES (%s::jsonb)", (json.dumps(sent),))
+    whole = job_of(scripts, used, keeps_plans=keeps_plans) if is_any else job(twin)
+    connection.execute("INSERT INTO pgdrag_twin.job VALUES (%s::jsonb)", (json.dumps(whole),))
 
 
 def _starts(

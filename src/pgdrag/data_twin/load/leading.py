@@ -24,7 +24,7 @@ def with_leading_steps(kind: TransactionType, sendable: Mapping[int, Sendable]) 
     steps = {
         at: sendable[step.statement]
         for at, step in enumerate(kind.steps)
-        if step.statement in sendable and _runs_once(kind, at)
+        if step.statement in sendable and runs_once(kind, at)
     }
     settled: set[Place] = set()
     for at in sorted(steps, key=lambda x: -steps[x].deviation):
@@ -48,8 +48,8 @@ def with_leading_steps(kind: TransactionType, sendable: Mapping[int, Sendable]) 
     return replace(kind, links=tuple(links.values()))
 
 
-def _runs_once(kind: TransactionType, at: int) -> bool:
-    """Whether each transaction runs a step once."""
+def runs_once(kind: TransactionType, at: int) -> bool:
+    """Return whether each transaction of a kind runs a step once."""
     is_in_loop = any(x.first <= at <= x.last for x in kind.loops)
     part = next(x for x in kind.parts if x.first <= at <= x.last)
     return kind.steps[at].share == 1 and part.is_sure and not is_in_loop

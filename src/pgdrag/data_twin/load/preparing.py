@@ -25,6 +25,7 @@ from pgdrag.data_twin.load.links import (
     most_absent,
 )
 from pgdrag.data_twin.load.mix import Mix, shortened
+from pgdrag.data_twin.load.outcomes import outcomes, part_pool
 from pgdrag.data_twin.load.pools import EACH, LEAST_ROWS, MOST_ROWS, Pooled, pooled
 from pgdrag.data_twin.load.statements import (
     Analysed,
@@ -135,7 +136,13 @@ def prepare(
         n: x.sendable if is_once(known[n]) else replace(x.sendable, belonging=partial(belonging, known[n], foreign=foreign))
         for n, x in ready.items()
     }  # fmt: skip
-    keep_job(connection, twin, mix, known, sendable, keeps_plans=kept)
+    told_apart = outcomes(mix.types, known, at_once=twin.activity.most_active + 3)
+    parted = {
+        n: x
+        for n, x in told_apart.items()
+        if part_pool(connection, known[n], ready[n].sendable.pool)
+    }
+    keep_job(connection, twin, mix, known, sendable, keeps_plans=kept, outcomes=parted)
     growth.remove()
     _vacuum(connection, known.values(), twin)
     connection.execute("DROP TABLE IF EXISTS pgdrag_twin.candidate, pgdrag_twin.asked")
