@@ -15,7 +15,7 @@
 #                  three minutes
 #   make doctor    see whether pgdrag doctor names what was done to a server: a quarter of an hour
 #   make plans     see whether the plans of a twin without rows are those of the original: five minutes
-#   make twins     see whether a twin answers as its original does, on seven databases: two hours; goes on where it was
+#   make twins     see whether a twin answers as its original does, on seven databases: 80 minutes; goes on where it was
 #   make aa        compare a server with itself, twenty times: half an hour
 #   make lint      formatters, linters, type checker, layers
 #   make docs      write again what is generated in docs/reference
