@@ -70,7 +70,7 @@ def captured(cluster: Cluster) -> Twin:
 
         threading.Thread(target=measure, daemon=True).start()
         log = LogRequest((Path(cluster.log_directory),))
-        return TwinCapture(reach(cluster.conninfo()), log=log).run(3)
+        return TwinCapture(reach(cluster.conninfo()), log=log).run(5)
 
 
 def test_what_is_booked_was_free(

@@ -23,7 +23,7 @@ from pgdrag.twins.model import Statement
 
 _ENDS = 0.003  # of the calls: by how much counts of the log and of the server differ, as their windows do
 _BY_CHANCE = 0.05  # probability that some kinds have just as many transactions without a reason
-_ALL = 0.02  # of the calls may be other transactions'
+_ALL = 0.05  # of the calls may be other transactions'
 _MOST_ROWS = 20_000  # of a pool that is parted
 _PART_S = 20
 
