@@ -53,6 +53,7 @@ class ActivityLooks:
         self._transaction_ages: list[float] = []
         self._before = _mean_counters(observer)
         self._moved: dict[str, float] = {}
+        self._own = 0.0
 
     def look(self, observer: Observer) -> None:
         """Take a sample; what the server does not answer is no sample."""
@@ -88,12 +89,13 @@ class ActivityLooks:
             for name, value in now.items()
             if name in self._before
         }
+        # Each of pgdrag's queries is a transaction.
+        self._own = self._moved.pop(_OWN)
 
     def activity(self, workload: Workload, window_s: float) -> Activity:
         """Return what was seen."""
         looks, moved = max(self._looks, 1), self._moved
-        # Each of pgdrag's queries is a transaction.
-        commits = round(max(moved.get("xact_commit", 0.0) - moved.pop(_OWN, 0.0), 0.0))
+        commits = round(max(moved.get("xact_commit", 0.0) - self._own, 0.0))
         rollbacks = round(moved.get("xact_rollback", 0.0))
         session_s = _part(moved, "session_time", less_s=window_s)
         active_s, waiting_s = _part(moved, "active_time"), _part(moved, "idle_in_transaction_time")

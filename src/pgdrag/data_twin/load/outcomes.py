@@ -26,6 +26,7 @@ _BY_CHANCE = 0.05  # probability that some kinds have just as many transactions 
 _ALL = 0.05  # of the calls may be other transactions'
 _MOST_ROWS = 20_000  # of a pool that is parted
 _PART_S = 20
+_FOUND = "found"
 
 Outcomes = Mapping[
     int, Mapping[int, bool]
@@ -89,7 +90,8 @@ def part_pool(connection: psycopg.Connection[Any], one: Analysed, pool: str) -> 
     try:
         with connection.transaction():
             connection.execute(f"SET LOCAL statement_timeout = '{_PART_S}s'".encode())
-            for finds, condition in ((True, found), (False, f"NOT {found}")):
+            rest = f"NOT EXISTS (SELECT FROM {table}{_FOUND} AS f WHERE f.n = p.n)"
+            for finds, condition in ((True, found), (False, rest)):
                 part = f"pgdrag_twin.pool_{_part(pool, finds=finds)}"
                 connection.execute(f"DROP TABLE IF EXISTS {part}".encode())
                 connection.execute(
@@ -116,4 +118,4 @@ def with_outcome(one: Sendable, *, finds: bool) -> Sendable:
 
 
 def _part(pool: str, *, finds: bool) -> str:
-    return f"{pool}found" if finds else f"{pool}none"
+    return f"{pool}{_FOUND}" if finds else f"{pool}none"
