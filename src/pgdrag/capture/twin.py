@@ -244,7 +244,7 @@ class TwinCapture:
             activity=looks.activity(load, window_s),
             horizon=self._horizon(now),
             transactions=transactions,
-            now=f"{ANCHOR:%Y-%m-%d} {now:%H:%M}:00+00",
+            now=f"{ANCHOR:%Y-%m-%d} {now:%H:%M:%S}+00",
             not_seen=(*self._not_seen, *found.left_out, *dict.fromkeys(privacy.left_out)),
             kept=tuple(dict.fromkeys(privacy.kept)),
         )

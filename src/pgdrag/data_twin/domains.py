@@ -10,7 +10,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, localcontext
 from ipaddress import IPv4Address, IPv6Address, ip_interface
 
@@ -25,7 +25,8 @@ NULL = np.iinfo(np.int64).min
 _MOST = 2**62  # beyond it nothing is made
 _MOST_DECIMALS = 12
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-_DAY_US, _SECOND_US = 86_400_000_000, 1_000_000
+_DAY_US = 86_400_000_000
+SECOND_CODES = 1_000_000  # of times
 # Between two tokens the values are counted: a token has 0.
 _COUNTER_BITS = 40
 _COUNTER: int = 1 << _COUNTER_BITS
@@ -161,17 +162,21 @@ def time_domain(tokens: Iterable[str]) -> Domain:
     for token in tokens:
         moment = moment_of(token)
         if moment is not None:
-            length = moment - _EPOCH
-            codes[token] = length.days * _DAY_US + length.seconds * _SECOND_US + length.microseconds
+            codes[token] = time_code(moment)
         elif token in ("infinity", "-infinity"):
             codes[token] = -_MOST if token.startswith("-") else _MOST
     return ScalarDomain(codes, _written_times)
 
 
+def time_code(moment: datetime) -> int:
+    """Return the number of a moment."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
 def time_granule(codes: Iterable[int]) -> int:
     """Return what times are multiples of: days, seconds or microseconds."""
     known = [x for x in codes if abs(x) != _MOST]
-    for granule in (_DAY_US, _SECOND_US):
+    for granule in (_DAY_US, SECOND_CODES):
         if all(not code % granule for code in known):
             return granule
     return 1

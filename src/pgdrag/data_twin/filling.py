@@ -23,6 +23,7 @@ from pgdrag.data_twin.domains import NULL
 from pgdrag.data_twin.rows import FilledColumn, Rows
 from pgdrag.data_twin.sizes import SMALL_BLOCKS
 from pgdrag.data_twin.tables import FilledTable
+from pgdrag.data_twin.triggers import without_triggers
 from pgdrag.data_twin.unvacuumed import move_rows
 
 _BATCH_ROWS = 10_000
@@ -96,6 +97,15 @@ class Fill:
     def _name(self) -> sql.Identifier:
         return sql.Identifier(*self.table.name)
 
+    def add(self, rows: Rows) -> None:
+        """Write rows behind those that are there, with indexes and constraints in place; triggers do not fire.
+
+        Raises:
+            psycopg.Error: the server refuses the rows.
+        """
+        with without_triggers(self.connection, self.table.name):
+            self._send(*self._written(rows), 0, rows.count)
+
     # --- constraints --------------------------------------------------------------------------
 
     def _mend(self, rows: Rows, constraint: str) -> bool:
@@ -166,10 +176,7 @@ class Fill:
     def _copy(self, rows: Rows, done: Callable[[int], None]) -> None:
         if not rows.count:
             return
-        columns = [rows.columns[x.name] for x in self.table.columns]
-        lists = [texts_of(x) for x in columns]
-        names = sql.SQL(", ").join(sql.Identifier(x.column.name) for x in columns)
-        copy = sql.SQL("COPY {} ({}) FROM STDIN").format(self._name, names)
+        copy, lists = self._written(rows)
         steps, moved = self._steps(copy, lists, rows.count)
         at = 0
         try:
@@ -189,6 +196,13 @@ class Fill:
         finally:
             if any(fill is not None for fill, _ in steps) and not self.connection.closed:
                 self._set_fill(None)
+
+    def _written(self, rows: Rows) -> tuple[sql.Composed, list[list[str]]]:
+        """Return what copies rows, and their columns' values."""
+        columns = [rows.columns[x.name] for x in self.table.columns]
+        names = sql.SQL(", ").join(sql.Identifier(x.column.name) for x in columns)
+        copy = sql.SQL("COPY {} ({}) FROM STDIN").format(self._name, names)
+        return copy, [texts_of(x) for x in columns]
 
     def _copy_small(
         self,

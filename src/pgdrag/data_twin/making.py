@@ -12,6 +12,7 @@ from pgdrag.data_twin import Step
 from pgdrag.data_twin.columns import read_columns
 from pgdrag.data_twin.filling import Fill
 from pgdrag.data_twin.index_sizes import fit_indexes
+from pgdrag.data_twin.late_rows import LateRows
 from pgdrag.data_twin.rows import TwinRows
 from pgdrag.data_twin.schema import restore_after_rows, restore_before_rows
 from pgdrag.data_twin.sizes import table_blocks
@@ -67,14 +68,19 @@ def restore_rows(
         psycopg.OperationalError: the server is gone.
     """
     notes = [*restore_before_rows(connection, twin)]
-    notes += _fill(connection, twin, scale=scale, seed=seed, step=step)
+    late: list[LateRows] = []
+    notes += _fill(connection, twin, scale=scale, seed=seed, step=step, late=late)
     notes += _restore_after(connection, twin, step)
     _session(connection)
     for statement in _behind_rows(connection):
         connection.execute(statement)
-    notes += fit_indexes(connection, twin, scale=scale, step=step)
     step("vacuum", 1, 1)
+    for some in late:
+        some.take_out()
     connection.execute("VACUUM ANALYZE")
+    for some in late:
+        some.put_back()
+    notes += fit_indexes(connection, twin, scale=scale, step=step)
     leave_unvacuumed(connection, twin)
     keep_notes(connection, notes)
     return tuple(notes)
@@ -86,7 +92,13 @@ def _session(connection: psycopg.Connection) -> None:
 
 
 def _fill(
-    connection: psycopg.Connection, twin: Twin, *, scale: float, seed: int, step: Step
+    connection: psycopg.Connection,
+    twin: Twin,
+    *,
+    scale: float,
+    seed: int,
+    step: Step,
+    late: list[LateRows],
 ) -> Iterator[str]:
     _session(connection)
     columns = read_columns(connection)
@@ -103,10 +115,11 @@ def _fill(
     for table in made.tables:
         rows = made.rows(table)
         blocks = table_blocks(twin, table.name, scale)
+        fill = Fill(connection, table, blocks, twin.source.block_bytes, dead.get(table.name, 0.0))
         try:
-            yield from Fill(
-                connection, table, blocks, twin.source.block_bytes, dead.get(table.name, 0.0)
-            ).run(rows, done)
+            yield from fill.run(rows, done)
+            if (until := made.analysed_until(table)) is not None:
+                late.append(LateRows(fill, *until, rows.after(*until)))
         except psycopg.Error as error:
             if connection.closed:
                 raise

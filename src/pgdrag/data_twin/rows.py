@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
@@ -40,6 +40,12 @@ class Rows:
 
     count: int
     columns: dict[str, FilledColumn] = field(default_factory=dict)
+
+    def after(self, name: str, code: int) -> Rows:
+        """Return the rows that have a larger value of a column."""
+        there = self.columns[name].codes > code
+        columns = {x: replace(one, codes=one.codes[there]) for x, one in self.columns.items()}
+        return Rows(int(there.sum()), columns)
 
 
 class TwinRows(WantedColumns):

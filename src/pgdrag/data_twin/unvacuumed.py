@@ -17,6 +17,7 @@ import psycopg
 from psycopg import sql
 
 from pgdrag.data_twin.sizes import bytes_before
+from pgdrag.data_twin.triggers import without_triggers
 from pgdrag.twins.model import Relation, Twin
 
 # A page's lot is the same each time: of a larger share are all pages of a smaller one.
@@ -36,14 +37,10 @@ UPDATE ONLY {table} SET {column} = {column}
  WHERE ctid = ANY (ARRAY(SELECT min(ctid) FROM (SELECT ctid, ((ctid::text::point)[0])::int8 AS n FROM ONLY {table}) AS r
                           GROUP BY n HAVING {lot} < {share}))
 """)
-_TRIGGERS: LiteralString = """
-SELECT tgname::text, tgenabled = 'A' FROM pg_catalog.pg_trigger
- WHERE tgrelid = pg_catalog.to_regclass(%s) AND NOT tgisinternal AND tgenabled IN ('O', 'A')
-"""
 _COLUMN: LiteralString = """
 SELECT attname::text FROM pg_catalog.pg_attribute
  WHERE attrelid = pg_catalog.to_regclass(%s) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' AND attidentity = ''
- ORDER BY attnum LIMIT 1
+ ORDER BY pg_catalog.format_type(atttypid, NULL) ~ '^(date|timestamp)', attnum LIMIT 1
 """
 _TABLES: LiteralString = """
 SELECT nspname::text, relname::text
@@ -132,12 +129,19 @@ def leave_unvacuumed(
         found = unseen(one, twin.source.block_bytes)
         if found.told >= _LEAST:
             _touch(connection, one, share=found.told, tail=1.0)
-            connection.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(one.schema, one.name)))
+            _count_visible(connection, sql.Identifier(one.schema, one.name))
         if found.dead >= _LEAST:
             move_rows(connection, (one.schema, one.name), share=found.dead, is_from_top=True)
         if found.behind >= _LEAST:
             _touch(connection, one, share=0.0, tail=1 - found.behind)
         _forget_ranges(connection, one, found.behind)
+
+
+def _count_visible(connection: psycopg.Connection, table: sql.Identifier) -> None:
+    """Let the planner know how many pages are visible to all, and no more of the rows than it knows."""
+    row = connection.execute(_COLUMN, (table.as_string(),)).fetchone()
+    if row is not None:
+        connection.execute(sql.SQL("ANALYZE {} ({})").format(table, sql.Identifier(row[0])))
 
 
 def move_rows(
@@ -159,16 +163,9 @@ def move_rows(
     if row is None:
         return
     lot = sql.SQL("1 - {}" if is_from_top else "{}").format(_LOT)
-    triggers = connection.execute(_TRIGGERS, (name.as_string(),)).fetchall()
-    alter = sql.SQL("ALTER TABLE {} {} TRIGGER {}")
-    with suppress(psycopg.errors.QueryCanceled), connection.transaction():
-        for trigger, _ in triggers:
-            connection.execute(alter.format(name, sql.SQL("DISABLE"), sql.Identifier(trigger)))
-        update = _MOVE.format(table=name, column=sql.Identifier(row[0]), lot=lot, share=share)
+    update = _MOVE.format(table=name, column=sql.Identifier(row[0]), lot=lot, share=share)
+    with suppress(psycopg.errors.QueryCanceled), without_triggers(connection, table):
         connection.execute(update)
-        for trigger, is_always in triggers:
-            enable = sql.SQL("ENABLE ALWAYS" if is_always else "ENABLE")
-            connection.execute(alter.format(name, enable, sql.Identifier(trigger)))
 
 
 def _forget_ranges(connection: psycopg.Connection, one: Relation, behind: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ import numpy as np
 from pgdrag.data_twin.classes import Classes
 from pgdrag.data_twin.columns import ColumnHere, Key
 from pgdrag.data_twin.domains import (
+    SECOND_CODES,
     Codes,
     Domain,
     Form,
@@ -23,6 +25,7 @@ from pgdrag.data_twin.domains import (
     mac_domain,
     number_domain,
     text_domain,
+    time_code,
     time_domain,
     time_granule,
     uuid_domain,
@@ -32,6 +35,7 @@ from pgdrag.data_twin.sizes import rows_of
 from pgdrag.data_twin.spreads import Spread, Wanted, spread
 from pgdrag.data_twin.tables import FilledTable, FilledTables, TableName
 from pgdrag.twins.model import ColumnStatistics, ExtendedStatistics, Twin
+from pgdrag.twins.tokens import ANCHOR, moment_of
 
 # As many rows, at most, as there are combinations of a key's values.
 ALL_COMBINATIONS = 1.1
@@ -44,6 +48,7 @@ _OF_TOAST = 0.9  # of a TOAST table are values
 _NARROWER, _LEAST_TOASTED = 0.8, 500  # bytes
 _LEAST_UNSEARCHED = 0.3  # of a text that is searched tells its values apart, and puts them in order
 _UNCOMPARED = frozenset({"point", "box", "lseg", "circle", "line", "path", "polygon"})
+_IN_ORDER = 0.95  # correlation of a table to which rows are added in the order of a column
 _UNKNOWN_WIDTH, _UNKNOWN_DISTINCT = 16.0, 200
 
 
@@ -75,6 +80,8 @@ class WantedColumns(FilledTables):
         """
         super().__init__(twin, columns, scale=scale)
         self._seed = seed
+        self._now = moment_of(twin.now) or ANCHOR
+        self._window_s = max(twin.workload.window_s, 1.0)
         self._columns = {x.key: x for of_table in columns.values() for x in of_table}
         self._statistics = {
             (x.schema, x.relation, x.column, x.is_inherited): x for x in twin.statistics
@@ -208,6 +215,7 @@ class WantedColumns(FilledTables):
         domain, form = self.domain(table, name)
         column = self._columns[*table.name, name]
         common, shares, bounds = self._known(one, domain)
+        bounds += self._later(table, name)
         nulls = self._null_rows(table, name)
         if rows is not None and table.rows:
             nulls = round(nulls * rows / table.rows)
@@ -227,6 +235,38 @@ class WantedColumns(FilledTables):
         if column.type_kind == "b" and column.kind == "boolean" and one is None:
             codes = np.array([0, 1], np.int64)
         return spread(wanted, domain, form, rng, codes, is_strict=is_strict)
+
+    def analysed_until(self, table: FilledTable) -> tuple[str, int] | None:
+        """Return a column of times, and the latest that ANALYZE saw; None where no column tells, or other tables may refer to later rows."""
+        if any(one.table == table.name for x in self.tables for one in x.foreign_keys):
+            return None
+        name = next((x.name for x in table.columns if self._later(table, x.name)), None)
+        return None if name is None else (name, self._bounds(table, name)[-1])
+
+    def _bounds(self, table: FilledTable, name: str) -> list[int]:
+        return self._known(self._of(table, name), self.domain(table, name)[0])[2]
+
+    def _later(self, table: FilledTable, name: str) -> list[int]:
+        """Return bounds for rows that came since ANALYZE: later than all of the histogram's, up to the capture.
+
+        Where the table is in the order of these times, its new rows have the latest. They came as fast as others in the window, or
+        have all the time since the histogram's end.
+        """
+        one, leaves = self._of(table, name), [*self._leaves(table.name)]
+        known = sum(max(x.tuples, 0.0) for x in leaves)
+        rows = table.original_rows - known
+        is_time = self._columns[*table.name, name].kind == "time"
+        if one is None or not is_time or (one.correlation or 0.0) < _IN_ORDER or rows <= 0 or not known:  # fmt: skip
+            return []
+        bounds, end = self._bounds(table, name), time_code(self._now)
+        if len(bounds) < 2 or end <= bounds[-1]:
+            return []
+        per_s = sum(x.moved.get("n_tup_ins", 0) for x in leaves) / self._window_s
+        since_s = rows / per_s if per_s else math.inf
+        begin = max(float(bounds[-1]), end - since_s * SECOND_CODES)
+        more, granule = round(rows / known * (len(bounds) - 1)), self.domain(table, name)[1].granule
+        steps = np.linspace(begin, end, more + 1)[1:] // granule * granule
+        return [int(x) for x in steps]
 
     @staticmethod
     def _known(

@@ -195,16 +195,16 @@ def time_tokens(
 ) -> dict[str, str]:
     """Return a token for each date or timestamp.
 
-    What was before the day of `now` is before the day of its token, and what was before the minute of `now` is before it.
+    What was before the day of `now` is before the day of its token, and what was before the second of `now` is before it.
     """
     moments = {value: moment_of(value) for value in values}
     found = {value: value for value, moment in moments.items() if _stays(value, moment)}
     known = {x for value, x in moments.items() if x is not None and value not in found}
-    minute = now.astimezone(UTC).replace(second=0, microsecond=0)
-    day = minute.replace(hour=0, minute=0)
-    noted = {day: ANCHOR, minute: ANCHOR + (minute - day)}
+    second = now.astimezone(UTC).replace(microsecond=0)
+    day = second.replace(hour=0, minute=0, second=0)
+    noted = {day: ANCHOR, second: ANCHOR + (second - day)}
     tokens = {day: ANCHOR}
-    for begin, end, sign in ((day, None, -1), (day, minute, 1), (minute, None, 1)):
+    for begin, end, sign in ((day, None, -1), (day, second, 1), (second, None, 1)):
         side = sorted(
             (x for x in known if (x - begin) * sign > timedelta(0) and (end is None or x < end)),
             key=lambda x: abs(x - begin),

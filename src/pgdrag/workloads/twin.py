@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pgdrag.model.measurement import Measurement
     from pgdrag.workloads import Listener, Loading
 
-ROWS_VERSION = 10  # raised when the same twin gets other rows: datasets made before are made again
+ROWS_VERSION = 11  # raised when the same twin gets other rows: datasets made before are made again
 
 # Functions and expressions of the twin run as the role that restores it.
 _POWERS: LiteralString = """

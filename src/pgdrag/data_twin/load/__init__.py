@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pgdrag.model.load import LoadProfile
 
 # Raised when the same twin gets another load: datasets that were prepared before are made again.
-LOAD_VERSION = 28
+LOAD_VERSION = 29
 
 __all__ = ["LOAD_VERSION", "driving_load", "job", "prepare_load", "transactions"]
 

@@ -39,7 +39,8 @@ _SIZES = (1, 10, 100, 1000, 10_000)
 _SIZE_ROUNDS = 3
 _INNER_LIMITS = (10, 100, 1000)  # and 1
 _NEARLY = 0.9  # of the blocks that are wanted
-_NEAR_BOUNDS = 10  # steps, of which each has so many more rows: see STEP
+_NEAR_BOUNDS = 2  # steps, of which each has so many more rows: see STEP
+_AS_GOOD = 0.5  # of what shares cost: see best_shares
 _MOST_BALANCED = 200  # values of a statement of few calls
 # A program seldom asks for what is not there: sooner for keys that have fewer rows.
 _COSTS = {"asked": 0.0, "placed": 0.0, "row": 0.0, "joined": 0.005, "apart": 1.0, "absent": 2.0}
@@ -301,7 +302,10 @@ class Calibration:
         known = _known(found)
         if not known:
             return False
-        work, target = mean(self._shares(known), known), self._target()
+        return self._is_near_target(mean(self._shares(known), known))
+
+    def _is_near_target(self, work: Work) -> bool:
+        target = self._target()
         return is_near(work.rows, target.rows) and (not self._weighs_blocks or is_near(work.blocks, target.blocks))  # fmt: skip
 
     @property
@@ -317,14 +321,36 @@ class Calibration:
         known = {x: work for x, work in tried.items() if x.mode not in MISSING or there.get((x.level, x.given)) != work.rows}  # fmt: skip
         if len(known) == 1 or not self._one.wanted.calls:
             return {next(iter(known)): 1.0}
-        constants = dict.fromkeys(map(self._constants, known))
+        constants = list(dict.fromkeys(map(self._constants, known)))
         if len(constants) > 1:
-            best = min(constants, key=lambda of: self._fitted([x for x in known if self._constants(x) == of], known)[0])  # fmt: skip
-            known = {
-                x: work for x, work in known.items() if self._are_alike(self._constants(x), best)
-            }
+            chosen = self._chosen(constants, known)
+            known = {x: work for x, work in known.items() if self._constants(x) in chosen}
         shares = self._fitted([*known], known)[1]
         return {x: share for x, share in zip(known, shares, strict=True) if share > 0.001}
+
+    def _chosen(self, constants: Sequence[Given], tried: Mapping[Stratum, Work]) -> list[Given]:
+        """Return the constants that the program may have: one, or bounds beside each other of which none alone is right.
+
+        Of several bounds that are right it is the middle one: as the load goes on, more rows lie between the present and the first.
+        """
+        # With other keys, which are tried with some constants, anything may be fitted.
+        plain = [x for x in tried if x.mode in ("asked", self._other)]
+        of = {x: some for x in constants if (some := [y for y in plain if self._constants(y) == x])}
+        fitted = {x: self._fitted(some, tried) for x, some in of.items()}
+        best = min(fitted, key=lambda x: fitted[x][0])
+
+        def is_right(one: Given) -> bool:
+            cost, shares = fitted[one]
+            work = mean(dict(zip(of[one], shares, strict=True)), tried)
+            return cost <= fitted[best][0] + _AS_GOOD and self._is_near_target(work)
+
+        if not self._bounds:
+            return [best]
+        place = {x: at for at, x in enumerate(self._bounds)}
+        alike = [x for x in of if x[:-1] == best[:-1]]
+        if right := sorted(filter(is_right, alike), key=lambda x: place[x[-1]]):
+            return [right[len(right) // 2]]
+        return [x for x in alike if abs(place[x[-1]] - place[best[-1]]) <= _NEAR_BOUNDS]
 
     def _fitted(
         self, strata: Sequence[Stratum], tried: Mapping[Stratum, Work]
@@ -343,13 +369,6 @@ class Calibration:
         given = dict(stratum.given)
         numbers = [*unit_parameters(self._one), *(number for number, _ in self._bounds[:1])]
         return tuple((n, given.get(n, "")) for n in numbers)
-
-    def _are_alike(self, one: Given, other: Given) -> bool:
-        """Whether two constants are the same, or bounds near each other."""
-        if one == other or not self._bounds:
-            return one == other
-        place = {x: at for at, x in enumerate(self._bounds)}
-        return one[:-1] == other[:-1] and abs(place[one[-1]] - place[other[-1]]) <= _NEAR_BOUNDS
 
     def balanced(self, calibrated: Calibrated) -> list[Values]:
         """Return as many values as there were calls, in an order of which `balanced` tells; of a slow statement those that were tried.

@@ -160,35 +160,43 @@ class ParameterValues(WrittenValues):
         """Return a parameter that is one bound for all rows of the first table, and a query for its values; None: there is none.
 
         It is how long ago something was, which a program has as a constant (`at >= now() - $1`, or `at >= $1`, where a log tells that
-        programs take $1 from their clock), or of a table that is joined. Of
-        the values, in their order, each next one has more rows beyond it.
+        programs take $1 from their clock), or of a table that is joined.
         """
         for number, x in self.compared.items():
             others = any(n != number and y.columns == x.columns and y.operator in RANGES for n, y in self.compared.items())  # fmt: skip
-            is_age = self.one.types[number - 1] == "interval" and _NOW.fullmatch(x.value)
-            is_of_clock = x.is_plain and number in self.logged and self.logged[number].ages
-            if (
-                x.operator not in RANGES
-                or others
-                or not (is_age or is_of_clock or quoted(x.alias) != main)
-            ):
-                continue
-            columns, alias = self._resolved(x.columns), quoted(x.alias)
-            if aliases_of(columns) != {alias}:
-                continue
-            root = self.one.roots[x.alias]
-            rows = max(min(root.rows, BASE_ROWS), 2.0)
-            sample = self._tablesample(rows, root.rows)
-            steps = math.ceil(math.log(rows, STEP))
-            shares = ", ".join(f"{rows ** (at / steps - 1):.6g}" for at in range(steps + 1))
-            order = "DESC" if x.operator in (">", ">=") else "ASC"
-            return number, (
-                f"SELECT (({self._through(number, 'pgdrag_bound')})::{cast_type(self.one.types[number - 1])})::text FROM pg_catalog.unnest(("
-                f"SELECT pg_catalog.percentile_disc(ARRAY[{shares}]::float8[]) WITHIN GROUP (ORDER BY {columns} {order}) "
-                f"FROM {quoted(root.schema, root.name)} AS {alias}{sample})) WITH ORDINALITY AS pgdrag_bounds (pgdrag_bound, at) "
-                "WHERE pgdrag_bound IS NOT NULL ORDER BY at"
+            is_age = (
+                self.one.types[number - 1] == "interval" and _NOW.fullmatch(x.value) is not None
             )
+            is_of_clock = x.is_plain and number in self.logged and bool(self.logged[number].ages)
+            is_time = is_age or is_of_clock
+            if x.operator not in RANGES or others or not (is_time or quoted(x.alias) != main):
+                continue
+            columns = self._resolved(x.columns)
+            if aliases_of(columns) == {quoted(x.alias)}:
+                return number, self._bounds(number, columns, is_time=is_time)
         return None
+
+    def _bounds(self, number: int, columns: str, *, is_time: bool) -> str:
+        """Return a query for bounds, in an order in which each next one has more rows beyond it.
+
+        Of times also the middle between any two: there may be hours without rows.
+        """
+        x = self.compared[number]
+        root = self.one.roots[x.alias]
+        rows = max(min(root.rows, BASE_ROWS), 2.0)
+        sample = self._tablesample(rows, root.rows)
+        steps = math.ceil(math.log(rows, STEP))
+        shares = ", ".join(f"{rows ** (at / steps - 1):.6g}" for at in range(steps + 1))
+        order = "DESC" if x.operator in (">", ">=") else "ASC"
+        listed = (
+            f"SELECT * FROM pg_catalog.unnest((SELECT pg_catalog.percentile_disc(ARRAY[{shares}]::float8[]) WITHIN GROUP "
+            f"(ORDER BY {columns} {order}) FROM {quoted(root.schema, root.name)} AS {quoted(x.alias)}{sample})) WITH ORDINALITY AS t (bound, at)"
+        )
+        middle = "SELECT bound + (lead(bound) OVER (ORDER BY at) - bound) / 2, at + 0.5 FROM listed UNION ALL "
+        return (
+            f"WITH listed AS ({listed}) SELECT (({self._through(number, 'bound')})::{cast_type(self.one.types[number - 1])})::text "
+            f"FROM ({middle * is_time}SELECT * FROM listed) AS b (bound, at) WHERE bound IS NOT NULL ORDER BY at"
+        )
 
     def _tablesample(self, wanted: float, there: float) -> str:
         """Return what reads about so many rows of a table; all, where there are no more."""

@@ -22,6 +22,7 @@ from pgdrag.data_twin.load.scripts import Sendable
 from pgdrag.data_twin.load.statements import Analysed, cast_type
 from pgdrag.data_twin.load.work import Values, Work, average, deviation
 from pgdrag.data_twin.load.written import is_once, tells_positions
+from pgdrag.twins.ddl import quoted
 from pgdrag.twins.transactions import POSITIONS, Parameter
 
 EACH = "e"  # behind the names of pools whose values are for plans of their own
@@ -33,10 +34,17 @@ _CANDIDATES = "pgdrag_twin.candidate"
 _MOST_ENTRIES = 5_000
 _TOOK_LONG = "it took too long"
 _ASKED_ROWS = 2_000
+_ALL_TOLD = 0.98  # of the calls had values that the log names
 
 _SIZE: LiteralString = """
 SELECT count(*), (SELECT coalesce(avg(pg_catalog.pg_column_size(s.*)), 0) FROM (SELECT * FROM pgdrag_twin.candidate LIMIT 1000) AS s)
   FROM pgdrag_twin.candidate
+"""
+
+
+_KEYS: LiteralString = """
+SELECT attname::text FROM pg_catalog.pg_constraint JOIN pg_catalog.pg_attribute ON attrelid = conrelid AND attnum = ANY (conkey)
+ WHERE conrelid = pg_catalog.to_regclass(%s) AND contype IN ('f', 'p', 'u', 'x')
 """
 
 
@@ -177,8 +185,8 @@ def _make_asked(
 ) -> tuple[float, bool]:
     """Make a table of candidates as the log has the values of a parameter: of those that tell something the one with the most values.
 
-    Values that the log has are there as often as it has them; the others make its values as frequent in each part of the
-    column's rows as they were.
+    Values that the log has are there as often as it has them, among any number of the first ones, too; the others make its values as
+    frequent in each part of the column's rows as they were. What else is inserted has the log's values on its own, where it has all.
 
     Returns:
         The share of the original's calls that had one of the former, and whether the latter are told.
@@ -221,17 +229,42 @@ def _make_asked(
                              FROM there CROSS JOIN LATERAL pg_catalog.generate_series(1, round(share * {_ASKED_ROWS})::int) AS i WHERE token IS NOT NULL AND place = 1),
              of_parts AS MATERIALIZED (SELECT part, i, 1 + (i - 1) %% beside AS k
                             FROM others JOIN rest USING (part) CROSS JOIN LATERAL pg_catalog.generate_series(1, ceil(most * wanted)::int) AS i WHERE k = 1)
-        SELECT row_number() OVER (ORDER BY pg_catalog.hashtextextended(token, i)) AS n, true AS is_common, token, share, {selected}
+        SELECT row_number() OVER (ORDER BY (i - 0.5 - pg_catalog.hashtextextended(token, i) / 2.0 ^ 64) / share) AS n, true AS is_common, token, share, {selected}
           FROM of_tokens JOIN there USING (token, place)
         UNION ALL
         SELECT row_number() OVER (ORDER BY pg_catalog.hashint8(i * {POSITIONS} + part)), false, NULL, NULL, {selected}
           FROM of_parts JOIN others USING (part, k)""".encode(),
             {"common": json.dumps(dict(chosen.common)), "positions": [*chosen.positions] if is_placed else []},
         )  # fmt: skip
+    for x in usable if one.change.kind == "insert" else ():
+        told = sum(share for _, share in x.common)
+        if x is not chosen and told > _ALL_TOLD and not _is_bound(connection, one, x.number):
+            _spread(connection, drawn.column(x.number, 0), x.common)
     query = f"SELECT coalesce(sum(share), 0), (SELECT count(*) FROM {ASKED} WHERE NOT is_common) > 0 FROM (SELECT DISTINCT token, share FROM {ASKED} WHERE is_common) AS t"
     row = connection.execute(query.encode()).fetchone()
     assert row is not None, "an aggregate has a row"
     return min(float(row[0]), 1.0), bool(row[1])
+
+
+def _is_bound(connection: psycopg.Connection[Any], one: Analysed, number: int) -> bool:
+    """Whether a parameter is of a column whose values a key allows together with those of others."""
+    assert one.table is not None, "it inserts"
+    name = quoted(one.table.schema, one.table.name)
+    bound = {column for (column,) in connection.execute(_KEYS, (name,)).fetchall()}
+    return any(x.parameter == number and x.column in bound for x in one.change.assignments)
+
+
+def _spread(
+    connection: psycopg.Connection[Any], column: str, common: Sequence[tuple[str, float]]
+) -> None:
+    """Give the rows of the table ASKED values by lot, each as often as told."""
+    ends = itertools.accumulate(share for _, share in common)
+    values = [(token, end) for (token, _), end in zip(common, ends, strict=True)]
+    connection.execute(
+        f"UPDATE {ASKED} AS a SET {column} = (SELECT token FROM unnest(%s::text[], %s::float8[]) AS v (token, until) "
+        f"WHERE (pg_catalog.hashtextextended(%s, a.n) / 2.0 ^ 64 + 0.5) * %s <= until ORDER BY until LIMIT 1)".encode(),
+        ([x for x, _ in values], [x for _, x in values], column, values[-1][1]),
+    )
 
 
 def _told(one: Analysed, drawn: Sampled) -> set[int]:
