@@ -568,6 +568,20 @@ def test_how_long_ago_is_one_value_for_all_keys(shop: Cluster) -> None:
     assert max(x[2] for x in ages) < 2 * min(x[1] for x in ages)
 
 
+def test_how_long_ago_may_be_in_a_time_without_rows(shop: Cluster) -> None:
+    """A load began half a minute ago, hours after the rows before: whatever lies between has as many rows, and the middle stays right."""
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE pulse AS SELECT timestamptz '2000-01-01 10:00:00+00' - CASE WHEN i <= 1000 THEN i * interval '30 ms' ELSE interval '3 hours' + (i - 1000) * interval '1 min' END AS at FROM generate_series(1, 6000) AS i")  # fmt: skip
+        connection.execute(b"CREATE INDEX ON pulse (at)")
+        connection.execute(b"ANALYZE pulse")
+        [(plan,)] = connection.execute(b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM pulse WHERE at >= '2000-01-01 09:00:00+00'").fetchall()  # fmt: skip
+        recent = of(1, "SELECT * FROM pulse WHERE at >= now() - $1", rows=1000, blocks=plan[0]["Plan"]["Shared Hit Blocks"])  # fmt: skip
+        quickly_prepared(connection, replace(twin_of(recent), now="2000-01-01 10:00:00+00"))
+        ages = connection.execute(b"SELECT DISTINCT extract(epoch FROM p1::interval)::float8 FROM pgdrag_twin.pool_s1").fetchall()  # fmt: skip
+    [(age_s,)] = ages
+    assert 60 < age_s < 3 * 3600
+
+
 def logged(*parameters: Parameter) -> LoggedTransactions:
     """Return a log that tells something of the first statement's parameters."""
     return LoggedTransactions("csvlog", 60.0, 100, 100, statements=(LoggedStatement(1, 100, parameters),))  # fmt: skip
@@ -760,6 +774,53 @@ def test_numbers_have_the_type_that_explains_the_blocks(shop: Cluster) -> None:
         quickly_prepared(connection, twin_of(asked))
         script = connection.execute(b"SELECT job::text FROM pgdrag_twin.job").fetchall()
     assert "::numeric" in str(script)
+
+
+def test_a_number_that_stands_in_the_text_is_an_integer(shop: Cluster) -> None:
+    """Whatever explains its blocks."""
+    asked = of(1, "SELECT * FROM tally WHERE nr = $1", rows=1, blocks=100)
+    told = Parameter(1, "number", 100, 0.0, 90, (0.1, 0.1, 1.0), 0.0)
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE tally AS SELECT i AS nr FROM generate_series(1, 20000) AS i")  # fmt: skip
+        connection.execute(b"CREATE UNIQUE INDEX ON tally (nr)")
+        connection.execute(b"ANALYZE tally")
+        for one, is_numeric in ((told, False), (replace(told, is_sent=True), True)):
+            quickly_prepared(connection, replace(twin_of(asked), transactions=logged(one)))
+            script = connection.execute(b"SELECT job::text FROM pgdrag_twin.job").fetchall()
+            assert ("::numeric" in str(script)) == is_numeric
+
+
+def test_numbers_of_no_column_come_as_often_as_the_log_has_them(shop: Cluster) -> None:
+    """Which day is asked for with which room, nothing tells; so each part of the range has its own."""
+    common = ((("-5", 0.5), ("40", 0.5)), (("1", 0.75), ("7", 0.25)))
+    told = [Parameter(n, "number", 100, 0.0, 2, (0.7, 1.0, 1.0), 0.0, common=x) for n, x in enumerate(common, start=2)]  # fmt: skip
+    asked = of(1, "SELECT * FROM vacancy WHERE nr = $1 AND during && daterange(current_date + $2, current_date + $2 + $3)", rows=0.3, blocks=5)  # fmt: skip
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE vacancy AS SELECT i AS nr, daterange(date '2000-01-01' + i % 30, date '2000-01-03' + i % 30) AS during FROM generate_series(1, 3000) AS i")  # fmt: skip
+        connection.execute(b"CREATE INDEX ON vacancy (nr)")
+        connection.execute(b"ANALYZE vacancy")
+        quickly_prepared(connection, replace(twin_of(asked), transactions=logged(*told)))
+        rows = connection.execute(b"SELECT p2, p3, count(*)::float8 / sum(count(*)) OVER () FROM pgdrag_twin.pool_s1 GROUP BY 1, 2").fetchall()  # fmt: skip
+        [(rooms,)] = connection.execute(b"SELECT count(DISTINCT p1) FROM pgdrag_twin.pool_s1").fetchall()  # fmt: skip
+    shares = {(day, nights): share for day, nights, share in rows}
+    assert shares == {
+        ("-5", "1"): pytest.approx(0.375, abs=0.05), ("40", "1"): pytest.approx(0.375, abs=0.05),
+        ("-5", "7"): pytest.approx(0.125, abs=0.05), ("40", "7"): pytest.approx(0.125, abs=0.05),
+    }  # fmt: skip
+    assert rooms > 1000
+
+
+def test_each_column_of_a_new_row_has_the_values_that_the_log_tells(shop: Cluster) -> None:
+    """Meters are told, and kinds, of which the table has far more of one."""
+    meters = Parameter(1, "number", 100, 0.0, 30, (0.3, 1.0, 1.0), 0.0, common=(("7", 0.3), ("8", 0.2)))  # fmt: skip
+    kinds = Parameter(2, "number", 100, 0.0, 2, (0.5, 1.0, 1.0), 0.0, common=(("0", 0.5), ("1", 0.5)))  # fmt: skip
+    added = of(1, "INSERT INTO sample (meter, kind) VALUES ($1, $2)", rows=1)
+    with as_load(shop) as connection:
+        connection.execute(b"CREATE TABLE sample AS SELECT i % 100 AS meter, (i % 20 = 0)::int AS kind FROM generate_series(1, 5000) AS i")  # fmt: skip
+        connection.execute(b"ANALYZE sample")
+        quickly_prepared(connection, replace(twin_of(added), transactions=logged(meters, kinds)))
+        rows = connection.execute(b"SELECT avg((p2 = '1')::int)::float8, avg((p1 = '7')::int)::float8, avg((p1 = '7' AND p2 = '1')::int)::float8 FROM pgdrag_twin.pool_s1").fetchall()  # fmt: skip
+    assert rows == [(pytest.approx(0.5, abs=0.05), pytest.approx(0.3, abs=0.02), pytest.approx(0.15, abs=0.03))]  # fmt: skip
 
 
 def test_circles_and_boxes_have_as_many_rows_in_them_as_they_had(shop: Cluster) -> None:

@@ -320,6 +320,7 @@ def test_constants_of_a_text_are_told_from_parameters_that_are_always_the_same(t
     [statement] = read(log, tmp_path).statements
     assert [(x.is_constant, x.common) for x in statement.parameters] == [(False, ()), (False, ()), (True, (("20", 1.0),))]  # fmt: skip
     assert "secret" not in repr(statement)
+    assert not any(x.is_sent for x in statement.parameters)
     known = StatementTexts([])
     for _ in range(9):
         [(seen, _)] = known.read("SELECT a FROM b WHERE c = $1 AND d = 5", "u", 0, "parameters: $1 = '7'")  # fmt: skip
@@ -475,3 +476,16 @@ def test_prefixes_of_services_are_inferred_and_others_taken_from_the_server(pref
     (entry,) = entries(log, text)
     assert entry.detail == "parameters: $1 = 'a\nb'"
     assert entry.session in ("77", "6921a1b2.3e8")
+
+
+def test_small_numbers_of_no_column_are_told_with_their_shares(tmp_path: Path) -> None:
+    """Numbers up to 99 are their own tokens; of a parameter with any other value nothing is told."""
+    log = Log()
+    for at in range(100):
+        log.say(f"SELECT a FROM b WHERE c < current_date + {at % 4} AND d > e + {at}00")
+    [statement] = read(log, tmp_path).statements
+    days, amounts = statement.parameters
+    assert sorted(days.common) == [(str(x), 0.25) for x in range(4)]
+    assert days.has_all_numbers
+    assert not days.is_constant
+    assert (amounts.common, amounts.has_all_numbers) == ((), False)

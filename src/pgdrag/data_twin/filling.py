@@ -52,6 +52,11 @@ _FULL_PAGES = sql.SQL("""
 SELECT last, (SELECT count(*) FROM ONLY {0} WHERE ctid < pg_catalog.format('(%s,0)', last)::tid)
   FROM (SELECT coalesce(((max(ctid)::text::point)[0])::int8, 0) AS last FROM ONLY {0}) AS l
 """)
+_COPY = sql.Identifier("pg_temp", "pgdrag_copied")
+_COPIED = sql.SQL(
+    "CREATE TEMPORARY TABLE pgdrag_copied ON COMMIT DROP AS SELECT {} FROM {} WHERE false"
+)
+_INSERT = sql.SQL("INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE SELECT * FROM pg_temp.pgdrag_copied")
 _CHECKED = sql.Identifier("pg_temp", "pgdrag_checked")
 
 
@@ -103,8 +108,14 @@ class Fill:
         Raises:
             psycopg.Error: the server refuses the rows.
         """
+        names = sql.SQL(", ").join(sql.Identifier(x.name) for x in self.table.columns)
         with without_triggers(self.connection, self.table.name):
-            self._send(*self._written(rows), 0, rows.count)
+            # COPY would extend the table by more pages than it needs.
+            self.connection.execute(_COPIED.format(names, self._name))
+            copy = sql.SQL("COPY {} FROM STDIN").format(_COPY)
+            self._send(copy, self._lists(rows), 0, rows.count)
+            self.connection.execute("SET LOCAL synchronize_seqscans = off")
+            self.connection.execute(_INSERT.format(self._name, names))
 
     # --- constraints --------------------------------------------------------------------------
 
@@ -176,7 +187,9 @@ class Fill:
     def _copy(self, rows: Rows, done: Callable[[int], None]) -> None:
         if not rows.count:
             return
-        copy, lists = self._written(rows)
+        names = sql.SQL(", ").join(sql.Identifier(x.name) for x in self.table.columns)
+        copy = sql.SQL("COPY {} ({}) FROM STDIN").format(self._name, names)
+        lists = self._lists(rows)
         steps, moved = self._steps(copy, lists, rows.count)
         at = 0
         try:
@@ -197,12 +210,8 @@ class Fill:
             if any(fill is not None for fill, _ in steps) and not self.connection.closed:
                 self._set_fill(None)
 
-    def _written(self, rows: Rows) -> tuple[sql.Composed, list[list[str]]]:
-        """Return what copies rows, and their columns' values."""
-        columns = [rows.columns[x.name] for x in self.table.columns]
-        names = sql.SQL(", ").join(sql.Identifier(x.column.name) for x in columns)
-        copy = sql.SQL("COPY {} ({}) FROM STDIN").format(self._name, names)
-        return copy, [texts_of(x) for x in columns]
+    def _lists(self, rows: Rows) -> list[list[str]]:
+        return [texts_of(rows.columns[x.name]) for x in self.table.columns]
 
     def _copy_small(
         self,

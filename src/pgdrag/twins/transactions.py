@@ -13,10 +13,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pgdrag.twins.fields import STRICT, Amount, Count, Share
+from pgdrag.twins.tokens import finite, is_small
 
 QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 POSITIONS = 20
 ALWAYS = 0.98  # share from which on two parameters are taken for equal in any case: what else happens is an exception
+_ALL = 0.98  # of the values: the file rounds their shares
 MANY_VALUES = 10  # of a parameter, from which on it is equal to another one by no chance
 
 Ordinal = Annotated[int, Field(ge=1)]
@@ -185,11 +187,12 @@ class Parameter:
         ascending_share: of values above all before them: near 1 for new numbers of a sequence and for the time of day.
         lengths: of texts, in characters; of arrays, elements, also of lists that the server cut short to one parameter.
         common: tokens of values that the statistics of the parameter's column have, with their shares, the most
-            frequent first.
+            frequent first; of a parameter of no column all values, where these are whole numbers up to 99.
         positions: shares of the values in POSITIONS equal parts of the column's rows, in the column's order; empty
             where the column is not known, or has no order.
         is_constant: the statement's text always had the same constant in its place: `common` has its token, or the constant itself,
             where that is a whole number up to 99.
+        is_sent: clients sent it beside the text, so that its type may be any; else it stood in the text.
         ages: of times that programs take from their clock: how many seconds before the statement, to about 10 %, with
             shares; below zero: after it. Of times without a zone as if they were in UTC.
     """
@@ -208,6 +211,16 @@ class Parameter:
     positions: tuple[Share, ...] = ()
     ages: tuple[tuple[float, Share], ...] = ()
     is_constant: bool = False
+    is_sent: bool = False
+
+    @property
+    def has_all_numbers(self) -> bool:
+        """Whether `common` has all values, and these are whole numbers up to 99."""
+        values = (finite(value) for value, _ in self.common)
+        is_all = sum(share for _, share in self.common) >= _ALL
+        return (
+            self.kind == "number" and is_all and all(x is not None and is_small(x) for x in values)
+        )
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ from pgdrag.capture.statements import OWN
 from pgdrag.collectors import Observer
 from pgdrag.english import counted, listed
 from pgdrag.errors import LogError
-from pgdrag.twins.tokens import finite, is_small
 from pgdrag.twins.transactions import (
     LoggedSessions,
     LoggedStatement,
@@ -422,10 +421,8 @@ def _parameter(one: SeenStatement, number: int, account: ValueAccount, type_: st
     column = columns.of(_text_of(one), number) if columns is not None else None
     common = column.common(account) if column is not None else ()
     is_constant = account.distinct == 1 and account.given >= _LEAST_CONSTANT and number not in one.sent  # fmt: skip
-    if is_constant and not common:
-        [(value, _)] = account.most_common(1)
-        amount = finite(value)
-        common = ((value, 1.0),) if amount is not None and is_small(amount) else ()
+    if not common and kind == "number" and (column is None or is_constant):
+        common = account.small_numbers()
     return Parameter(
         number,
         kind,
@@ -439,4 +436,5 @@ def _parameter(one: SeenStatement, number: int, account: ValueAccount, type_: st
         positions=column.positions(account.sample) if column is not None else (),
         ages=account.ages,
         is_constant=is_constant and not account.nulls and bool(common),
+        is_sent=number in one.sent,
     )

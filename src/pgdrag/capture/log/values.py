@@ -14,13 +14,14 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from pgdrag.twins.array_text import array_elements
-from pgdrag.twins.tokens import finite, is_small
+from pgdrag.twins.tokens import MOST_SMALL, finite, is_small
 from pgdrag.twins.transactions import QUANTILES, Kind, Spread
 from pgdrag.units import significant
 
 _MOST_COUNTED, _MOST_SAMPLED, _MOST_HASHES = 2000, 400, 1024
 _LONG = 256
 _TOPS = (1, 10, 100)
+_ALL = 0.999  # of the values: counts are lost where there are very many
 _LEAST_AGES, _MOST_AGES = 10, 20
 _NEW = 0.5  # of the values are different where the clock tells them
 _APART_S, _SLOW_S = 1.0, 5.0  # from one age to the next; what a program waits before it sends
@@ -192,6 +193,13 @@ class ValueAccount:
         """Return the most frequent values with their shares."""
         top = heapq.nlargest(most, self.counts.items(), key=lambda x: x[1])
         return [(value, count / max(self.given, 1)) for value, count in top]
+
+    def small_numbers(self) -> tuple[tuple[str, float], ...]:
+        """Return all values with their shares, the most frequent first, if they are whole numbers that are their own tokens."""
+        amounts = [(finite(x), share) for x, share in self.most_common(2 * MOST_SMALL + 1)]
+        small = [(f"{x:f}", share) for x, share in amounts if x is not None and is_small(x)]
+        is_all = len(small) == len(amounts) and sum(share for _, share in small) >= _ALL
+        return tuple((x, significant(share)) for x, share in small) if is_all else ()
 
     def chance_of(self, other: ValueAccount) -> float:
         """Return how often a value of both would be equal by chance."""

@@ -6,6 +6,7 @@ rows a range spans, how long a list or a prefix is.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -53,6 +54,7 @@ class ParameterValues(WrittenValues):
         compared: the comparison that tells most of each parameter.
         assigned: of the others, the column that each is written to.
         has_told_bound: a log tells where in its column a bound was, so that nothing but that is tried.
+        lots: numbers that belong to no column, with the log's shares: which value meets which row, nothing tells.
         is_led: keys are those that statements before it have found.
     """
 
@@ -69,7 +71,31 @@ class ParameterValues(WrittenValues):
             number: x for number, x in one.conditions.first().items()
             if number not in one.limits and self._are_of_tables(x)
         }  # fmt: skip
-        self.assigned = {x.parameter: x for x in one.change.assignments if x.parameter not in self.compared}  # fmt: skip
+        self.lots = self._lots()
+        self.compared = {n: x for n, x in self.compared.items() if n not in self.lots}
+        known = self.compared.keys() | self.lots.keys()
+        self.assigned = {x.parameter: x for x in one.change.assignments if x.parameter not in known}
+
+    def _lots(self) -> dict[int, Sequence[tuple[str, float]]]:
+        plain = {n for n, x in self.compared.items() if x.is_plain}
+        plain |= {x.parameter for x in self.one.change.assignments if x.is_plain}
+        found = {
+            n: x.common
+            for n, x in self.logged.items()
+            if n not in plain and n not in self.one.limits and x.has_all_numbers
+        }
+        # Of a sum all parts come by lot, or it is solved for a row.
+        parts = {n: parameters_of(self.compared[n].value) if n in self.compared else [] for n in found}  # fmt: skip
+        return {n: x for n, x in found.items() if all(part in found for part in parts[n])}
+
+    def by_lot(self, number: int, main: str) -> str:
+        """Return a value by lot for each row, as often as the log has it."""
+        values = self.lots[number]
+        ends = [*itertools.accumulate(share for _, share in values)]
+        lot = f"pg_catalog.hashint8extended({main}.{ROW}, {number}) / 2.0 ^ 64 + 0.5"
+        texts = ", ".join(f"'{value}'" for value, _ in values)
+        bounds = ", ".join(f"{end / ends[-1]:.6g}" for end in ends[:-1])
+        return f"(ARRAY[{texts}])[1 + pg_catalog.width_bucket({lot}, ARRAY[{bounds}]::float8[])]"
 
     # --- values ---
 

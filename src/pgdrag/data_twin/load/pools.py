@@ -22,7 +22,6 @@ from pgdrag.data_twin.load.scripts import Sendable
 from pgdrag.data_twin.load.statements import Analysed, cast_type
 from pgdrag.data_twin.load.work import Values, Work, average, deviation
 from pgdrag.data_twin.load.written import is_once, tells_positions
-from pgdrag.twins.ddl import quoted
 from pgdrag.twins.transactions import POSITIONS, Parameter
 
 EACH = "e"  # behind the names of pools whose values are for plans of their own
@@ -39,12 +38,6 @@ _ALL_TOLD = 0.98  # of the calls had values that the log names
 _SIZE: LiteralString = """
 SELECT count(*), (SELECT coalesce(avg(pg_catalog.pg_column_size(s.*)), 0) FROM (SELECT * FROM pgdrag_twin.candidate LIMIT 1000) AS s)
   FROM pgdrag_twin.candidate
-"""
-
-
-_KEYS: LiteralString = """
-SELECT attname::text FROM pg_catalog.pg_constraint JOIN pg_catalog.pg_attribute ON attrelid = conrelid AND attnum = ANY (conkey)
- WHERE conrelid = pg_catalog.to_regclass(%s) AND contype IN ('f', 'p', 'u', 'x')
 """
 
 
@@ -236,32 +229,32 @@ def _make_asked(
           FROM of_parts JOIN others USING (part, k)""".encode(),
             {"common": json.dumps(dict(chosen.common)), "positions": [*chosen.positions] if is_placed else []},
         )  # fmt: skip
-    for x in usable if one.change.kind == "insert" else ():
-        told = sum(share for _, share in x.common)
-        if x is not chosen and told > _ALL_TOLD and not _is_bound(connection, one, x.number):
-            _spread(connection, drawn.column(x.number, 0), x.common)
+    if one.change.kind == "insert" and one.table is not None:
+        bound = {column for key in (*one.table.unique, *one.table.foreign) for column in key}
+        free = {x.parameter for x in one.change.assignments if x.column not in bound} - {
+            chosen.number
+        }
+        for x in usable:
+            if x.number in free and sum(share for _, share in x.common) > _ALL_TOLD:
+                for table in (ASKED, _CANDIDATES):
+                    _spread(connection, table, drawn.column(x.number, 0), x.common)
     query = f"SELECT coalesce(sum(share), 0), (SELECT count(*) FROM {ASKED} WHERE NOT is_common) > 0 FROM (SELECT DISTINCT token, share FROM {ASKED} WHERE is_common) AS t"
     row = connection.execute(query.encode()).fetchone()
     assert row is not None, "an aggregate has a row"
     return min(float(row[0]), 1.0), bool(row[1])
 
 
-def _is_bound(connection: psycopg.Connection[Any], one: Analysed, number: int) -> bool:
-    """Whether a parameter is of a column whose values a key allows together with those of others."""
-    assert one.table is not None, "it inserts"
-    name = quoted(one.table.schema, one.table.name)
-    bound = {column for (column,) in connection.execute(_KEYS, (name,)).fetchall()}
-    return any(x.parameter == number and x.column in bound for x in one.change.assignments)
-
-
 def _spread(
-    connection: psycopg.Connection[Any], column: str, common: Sequence[tuple[str, float]]
+    connection: psycopg.Connection[Any],
+    table: str,
+    column: str,
+    common: Sequence[tuple[str, float]],
 ) -> None:
-    """Give the rows of the table ASKED values by lot, each as often as told."""
+    """Give candidates values by lot, each as often as told."""
     ends = itertools.accumulate(share for _, share in common)
     values = [(token, end) for (token, _), end in zip(common, ends, strict=True)]
     connection.execute(
-        f"UPDATE {ASKED} AS a SET {column} = (SELECT token FROM unnest(%s::text[], %s::float8[]) AS v (token, until) "
+        f"UPDATE {table} AS a SET {column} = (SELECT token FROM unnest(%s::text[], %s::float8[]) AS v (token, until) "
         f"WHERE (pg_catalog.hashtextextended(%s, a.n) / 2.0 ^ 64 + 0.5) * %s <= until ORDER BY until LIMIT 1)".encode(),
         ([x for x, _ in values], [x for _, x in values], column, values[-1][1]),
     )

@@ -98,18 +98,11 @@ class _Maker(ParameterValues):
         if self.is_plain:
             self.compared = {n: x for n, x in self.compared.items() if quoted(x.alias) == main}
         free = {n: free_value(one, n, self.now) for n in one.parameters if n not in one.limits}
-        values: dict[int, list[str]] = {}
-        for number in one.parameters:
-            if bound is not None and number == bound[0]:
-                continue
-            if root is not None and number in self.compared:
-                values[number] = self._compared(number, main)
-            elif root is not None and number in self.assigned and self._column(number) is not None:
-                values[number] = self._assigned(number, main)
-            elif self._is_magnitude(number):
-                values[number] = [f"'{x}'" for x in _MAGNITUDES]
-            if number in values and (constant := self.constant(number)) is not None:
-                values[number] = [constant]
+        values = {
+            n: found
+            for n in one.parameters
+            if (bound is None or n != bound[0]) and (found := self._values(n, main, root))
+        }
         sizes = tuple(n for n in self.assigned if self._is_size(n))
         if not values:
             return Sampled("", {}, free=free, sizes=sizes, bound=bound)
@@ -136,7 +129,7 @@ class _Maker(ParameterValues):
         needed = sorted({x for n in self.compared for x in self._not_null(n, main)})
         conditions = [*(f"({x}) IS NOT NULL" for x in needed), *self._constants(main)]
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        source = f"{self._base(main, root)}{self._joined(main)}{where}" if root else f"(SELECT 1 AS {ROW}) AS {main}"  # fmt: skip
+        source = f"{self._base(main, root)}{self._joined(main)}{where}" if root else f"(SELECT generate_series(1, {CANDIDATES if self.lots else 1}) AS {ROW}) AS {main}"  # fmt: skip
         documents = [n for n in values if self._is_document(n)] if keys and not is_unique else []
         more = range(1, max((len(values[n]) for n in documents), default=1))
         alike = {x: f"PARTITION BY {', '.join(f'p{n}_{x}' for n in documents)}" for x in more}
@@ -154,6 +147,19 @@ class _Maker(ParameterValues):
             query, {n: len(x) for n, x in values.items()}, max(map(len, values.values())), frozenset(absent), frozenset(apart),
             is_unique or not keys or self.has_told_bound, bool(joins), self._likely(main, max(map(len, values.values()))), rest, sizes, bound, bool(more),
         )  # fmt: skip
+
+    def _values(self, number: int, main: str, root: Root | None) -> list[str]:
+        """Return what a parameter may be, at each level; nothing where no row and no log tells."""
+        if number in self.lots:
+            found = [self.by_lot(number, main)]
+        elif root is not None and number in self.compared:
+            found = self._compared(number, main)
+        elif root is not None and number in self.assigned and self._column(number) is not None:
+            found = self._assigned(number, main)
+        else:
+            found = [f"'{x}'" for x in _MAGNITUDES] if self._is_magnitude(number) else []
+        constant = self.constant(number) if found else None
+        return found if constant is None else [constant]
 
     def _is_document(self, number: int) -> bool:
         """Whether a parameter is a document that a row has to contain: levels have more or fewer of its fields."""

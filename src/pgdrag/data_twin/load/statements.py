@@ -249,9 +249,12 @@ def otherwise_typed(
     """Yield a statement with another type for its whole numbers, if the plan then looks for something else in indexes.
 
     Which types a program declares, no log tells: psycopg sends small numbers as smallint, which an index of btree_gist does not
-    know for a column of integers, and JDBC sends a BigDecimal as numeric.
+    know for a column of integers, and JDBC sends a BigDecimal as numeric. A number in the text is an integer.
     """
-    numbers = [n for n in one.parameters if one.types[n - 1] in ("integer", "bigint")]
+    in_text = {x.number for x in logged_parameters(twin).get(one.number, ()) if not x.is_sent}
+    numbers = [
+        n for n in one.parameters if one.types[n - 1] in ("integer", "bigint") and n not in in_text
+    ]
     for type_ in ("smallint", "bigint", "numeric") if numbers else ():
         text = with_types(one.text, dict.fromkeys(numbers, type_))
         other = analysed(connection, replace(one.wanted, text=text), twin)
