@@ -73,6 +73,10 @@ INSERT INTO s.stock SELECT i, 0, repeat('x', 260 + i * 7919 % 60) FROM generate_
 CREATE TABLE s.reading (at timestamptz NOT NULL, value int NOT NULL);
 CREATE INDEX reading_at ON s.reading USING brin (at) WITH (pages_per_range = 4);
 INSERT INTO s.reading SELECT timestamptz '2026-01-01' + i * interval '1 min', i FROM generate_series(1, 8000) AS i;
+-- Some wide rows of many widths to a page, which has room for one more.
+CREATE TABLE s.letter (id int PRIMARY KEY, body text NOT NULL) WITH (fillfactor = 80);
+ALTER TABLE s.letter ALTER body SET STORAGE PLAIN;
+INSERT INTO s.letter SELECT i, repeat('x', 500 + i * 7919 % 1200) FROM generate_series(1, 3000) AS i;
 -- Few rows that are changed all the time: on eight pages.
 CREATE TABLE s.counter (id int PRIMARY KEY, n int NOT NULL);
 INSERT INTO s.counter SELECT i, 0 FROM generate_series(1, 6) AS i;

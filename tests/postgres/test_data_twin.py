@@ -104,6 +104,11 @@ def test_rows_that_came_since_analyze_are_later_than_all_that_the_planner_knows_
     assert late == pytest.approx(3000, rel=0.02)
 
 
+def test_wide_rows_leave_as_much_room_in_their_pages(twin: Twin, again: Twin) -> None:
+    before, now = (next(x for x in one.relations if x.name == "letter") for one in (twin, again))
+    assert now.bytes == pytest.approx(before.bytes, rel=0.02)
+
+
 def test_few_rows_lie_on_as_many_pages_as_in_the_original(twin: Twin, again: Twin) -> None:
     """As they come they would be on one, and a scan of what is changed all the time read one."""
     for name, rows in (("counter", 6), ("total", 1)):

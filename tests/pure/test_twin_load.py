@@ -25,6 +25,7 @@ from pgdrag.data_twin.load.links import (
 )
 from pgdrag.data_twin.load.mix import mix_of
 from pgdrag.data_twin.load.owned import OwnedRows, homes_of_owned, owned_rows, with_owned
+from pgdrag.data_twin.load.pending_lists import listed_share
 from pgdrag.data_twin.load.scripts import (
     Draw,
     Sendable,
@@ -45,7 +46,7 @@ from pgdrag.data_twin.load.texts import (
 from pgdrag.data_twin.load.work import Work, balanced, best_shares, work_of
 from pgdrag.twins.fidelity import statement_key
 from pgdrag.twins.mending import typed_texts
-from pgdrag.twins.model import Activity, Constraint, Relation, Schema, Statement, Twin
+from pgdrag.twins.model import Activity, Constraint, Index, Relation, Schema, Statement, Twin
 from pgdrag.twins.transactions import (
     LoggedStatement,
     LoggedTransactions,
@@ -1036,3 +1037,23 @@ def test_rows_changed_are_told_where_explain_says_none_were_returned() -> None:
     fed = {"Node Type": "Index Scan", "Actual Rows": 3.0, "Actual Loops": 1, "Parent Relationship": "Outer"}  # fmt: skip
     plan = {"Node Type": "ModifyTable", "Actual Rows": 0.0, "Shared Hit Blocks": 5, "Shared Read Blocks": 2, "WAL Bytes": 90, "Plans": [fed]}  # fmt: skip
     assert work_of(plan) == Work(3, 7, 0, 90, 0)
+
+
+@pytest.mark.parametrize(("hot", "shares"), [(0, [1.0, 1.0]), (800, [1.0, 0.2]), (1000, [1.0, 0.0])])  # fmt: skip
+def test_updates_that_are_hot_add_nothing_to_lists(hot: int, shares: list[float]) -> None:
+    """Half of the updates write a column of an index, so that they never are."""
+    indexes = (
+        Index("public", "note_words", "note", "CREATE INDEX note_words ON note USING gin (words)", "gin"),
+        Index("public", "note_kind", "note", "CREATE INDEX note_kind ON note USING btree (kind)", "btree"),
+    )  # fmt: skip
+    updates = [
+        replace(called(text, number=n, calls=1000), rows=1000)
+        for n, text in enumerate(("UPDATE note SET kind = $1 WHERE id = $2", "UPDATE note SET views = views + $1 WHERE id = $2"), start=1)
+    ]  # fmt: skip
+    moved = {"n_tup_upd": 2000, "n_tup_hot_upd": hot}
+    table = Relation("public", "note", "table", 10, 1000.0, 0, 81920, moved=moved)
+    twin = replace(twin_of(*updates, relations=(table,)), schema=Schema(indexes=indexes))
+    assert [listed_share(x, updates, twin) for x in updates] == shares
+    insert = called("INSERT INTO note (id, words) VALUES ($1, $2)", number=3)
+    query = called("SELECT * FROM note WHERE id = $1", number=4)
+    assert [listed_share(x, updates, twin) for x in (insert, query)] == [1.0, 0.0]

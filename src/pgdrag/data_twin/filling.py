@@ -30,6 +30,8 @@ _BATCH_ROWS = 10_000
 _SAMPLE_ROWS = 5000  # that show how many rows go on a full page
 _FILLING_ROWS = 50  # that a page is filled with at once
 _LEAST_FILL, _MOST_FILL = 10, 100
+_AS_WANTED = 0.005  # of the pages: by so many there may be more or fewer
+_FITS = 3
 _FULL_ENOUGH = 0.995  # of the rows that a full page has
 _MOST_MOVED = 0.1  # of the rows
 _STRETCHES = 8  # of a table that has both kinds of pages
@@ -250,17 +252,35 @@ class Fill:
         """Return how full pages are to be, None: as they come, for how many rows, and how many rows leave their page then."""
         if self.blocks <= SMALL_BLOCKS:
             return [], 0
+        of_page: dict[int, float] = {}
+
+        def rows_of_page(fill: int) -> float:
+            if fill not in of_page:
+                self._set_fill(fill)
+                of_page[fill] = self._rows_of_page(copy, lists, count)
+                self._set_fill(None)
+            return of_page[fill]
+
+        full = rows_of_page(_MOST_FILL)
+        aim = float(self.blocks)
+        steps = fill_steps(count, self.blocks, full)
+        for _ in range(_FITS):
+            # Rows of different widths leave other room than rows of one.
+            pages = sum(number / rows_of_page(fill) for fill, number in steps if fill is not None)
+            if not pages or abs(pages / self.blocks - 1) <= _AS_WANTED:
+                break
+            aim *= self.blocks / pages
+            steps = fill_steps(count, round(aim), full)
+        return steps, moved_rows(count, self.blocks, full)
+
+    def _rows_of_page(self, copy: sql.Composed, lists: Sequence[list[str]], count: int) -> float:
+        """Return how many rows a page gets, on average; none stays."""
         sample = min(count, _SAMPLE_ROWS)
-        self._set_fill(_MOST_FILL)
         self._send(copy, lists, 0, sample)
         row = self.connection.execute(_FULL_PAGES.format(self._name)).fetchone()
         assert row is not None, "an aggregate has a row"
-        of_full_page = row[1] / row[0] if row[0] else sample
         self.connection.execute(sql.SQL("TRUNCATE {}").format(self._name))
-        self._set_fill(None)
-        return fill_steps(count, self.blocks, of_full_page), moved_rows(
-            count, self.blocks, of_full_page
-        )
+        return row[1] / row[0] if row[0] else float(sample)
 
     def _send(
         self,

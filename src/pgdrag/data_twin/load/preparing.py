@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,6 +25,7 @@ from pgdrag.data_twin.load.links import (
 )
 from pgdrag.data_twin.load.mix import Mix, shortened
 from pgdrag.data_twin.load.outcomes import outcomes, part_pool
+from pgdrag.data_twin.load.pending_lists import listed_share, listed_table
 from pgdrag.data_twin.load.pools import EACH, LEAST_ROWS, MOST_ROWS, Pooled, pooled
 from pgdrag.data_twin.load.statements import (
     Analysed,
@@ -48,7 +48,6 @@ _QUERY_S = 900  # far longer than what a server needs that does nothing else
 # Effort to try one statement, at most, and more by its share of the load's time; to try all of them together.
 _LEAST_S, _SHARED_S, _ALL_S = 4.0, 60.0, 900.0
 _CLOSE = 0.1
-_UNLISTED = re.compile(r"\bfastupdate\s*=\s*'?(?:off|false|no|0)\b", re.IGNORECASE)
 _FAR = 1.0  # logarithm of a ratio from which on more is not worse
 _FAR_BLOCKS = 1.0  # times as many as the fewer ones
 _NAMED = 3
@@ -110,7 +109,9 @@ def prepare(
         known[number] = found
         most = max(_ALL_ROWS // len(mix.statements), LEAST_ROWS)
         most_s = least_s + _SHARED_S * statement.exec_s / total_s
-        entries = round(statement.calls * MIDDLE) if _listed_table(statement.text, twin) else 0
+        entries = round(
+            statement.calls * MIDDLE * listed_share(statement, mix.statements.values(), twin)
+        )
         make = partial(pooled, connection, seed=seed, now=twin.now, most=min(most, MOST_ROWS), most_s=most_s, clock=clock, settings=settings, entries=entries, logged=logged.get(number, ()), most_absent=absent.get(number, 1.0), alike=alike_in_a_call(mix.types, number), is_led=number in led, growth=growth if grows(statement, growing) else None)  # fmt: skip
         made = partial(make, keeps_plans=told is not False)
         ready[number] = made(found)
@@ -159,20 +160,10 @@ def _in_turn(mix: Mix, twin: Twin, growing: frozenset[str]) -> list[tuple[int, S
 
     def place(one: tuple[int, Statement]) -> int:
         text = one[1].text
-        is_first = _listed_table(text, twin) or grows(one[1], growing)
+        is_first = listed_table(text, twin) or grows(one[1], growing)
         return 0 if is_first else 1 if change_of(text).kind == "select" else 2
 
     return sorted(mix.statements.items(), key=place)
-
-
-def _listed_table(text: str, twin: Twin) -> str:
-    """Return the table that a statement changes, if an index of it has a pending list; else ""."""
-    change = change_of(text)
-    table = change.table[-1] if change.kind in ("insert", "update") and change.table else ""
-    is_listed = any(
-        x.table == table and x.method == "gin" and not _UNLISTED.search(x.definition) for x in twin.schema.indexes
-    )  # fmt: skip
-    return table if is_listed else ""
 
 
 def _name_schemas(connection: psycopg.Connection[Any], twin: Twin) -> None:
