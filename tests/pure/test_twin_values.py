@@ -255,6 +255,19 @@ def test_ranges_of_one_room_do_not_overlap(rows: int, rooms: int, seed: int) -> 
         assert all(high <= low for (_, high), (low, _) in pairwise(own))
 
 
+@given(integers(1, 400), integers(1, 40), integers(0, 1000))
+def test_ranges_that_are_moved_apart_end_no_later_than_any_did(rows: int, rooms: int, seed: int) -> None:  # fmt: skip
+    """Where the histogram of ranges ends decides about plans for times behind it."""
+    lot = np.random.default_rng(seed)
+    ranges = Ranges(STAYS, "daterange")
+    codes, of_rooms = ranges.draw(rows, lot), lot.integers(0, rooms, rows)
+    latest = ranges.highs[codes].max()
+    lengths = sorted((ranges.highs - ranges.lows)[codes].tolist())
+    dealt = keep_apart(ranges, codes, of_rooms, lot)
+    assert ranges.highs[dealt].max() <= latest
+    assert sorted((ranges.highs - ranges.lows)[dealt].tolist()) == lengths
+
+
 def test_ranges_begin_where_and_are_as_long_as_their_statistics_tell() -> None:
     ranges = Ranges(replace(STAYS, empty_share=0.2), "daterange")
     texts = ranges.texts(ranges.draw(1000, rng()), Form())

@@ -6,13 +6,16 @@ indexes and pages are as nobody has looked at them since.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import psycopg
 from psycopg import sql
 
 from pgdrag.data_twin.filling import Fill
 from pgdrag.data_twin.rows import Rows
+from pgdrag.data_twin.triggers import without_triggers
 
 
 @dataclass(frozen=True)
@@ -32,14 +35,29 @@ class LateRows:
 
     def take_out(self) -> None:
         """Delete them."""
+        connection, table = self.fill.connection, self.fill.table.name
         of = self.rows.columns[self.column]
         [until] = of.domain.texts(np.array([self.until]), of.form)
-        self.fill.connection.execute(
-            sql.SQL("DELETE FROM {} WHERE {} > {}").format(
-                sql.Identifier(*self.fill.table.name), sql.Identifier(self.column), until
+        with without_triggers(connection, table):
+            connection.execute(
+                sql.SQL("DELETE FROM {} WHERE {} > {}").format(
+                    sql.Identifier(*table), sql.Identifier(self.column), until
+                )
             )
-        )
 
-    def put_back(self) -> None:
-        """Write them again."""
-        self.fill.add(self.rows)
+    def put_back(self) -> Iterator[str]:
+        """Write them again.
+
+        Yields:
+            A clause on rows that the server refuses.
+
+        Raises:
+            psycopg.Error: the server is gone.
+        """
+        try:
+            self.fill.add(self.rows)
+        except psycopg.Error as error:
+            if self.fill.connection.closed:
+                raise
+            said = error.diag.message_primary or type(error).__name__
+            yield f"table {'.'.join(self.fill.table.name)} has no rows that came since ANALYZE: {said}"

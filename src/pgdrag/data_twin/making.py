@@ -79,7 +79,7 @@ def restore_rows(
         some.take_out()
     connection.execute("VACUUM ANALYZE")
     for some in late:
-        some.put_back()
+        notes += some.put_back()
     notes += fit_indexes(connection, twin, scale=scale, step=step)
     leave_unvacuumed(connection, twin)
     keep_notes(connection, notes)

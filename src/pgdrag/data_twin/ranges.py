@@ -147,8 +147,8 @@ def kept_apart(
 def keep_apart(ranges: Ranges, codes: Codes, groups: NDArray[np.int64], rng: np.random.Generator) -> Codes:  # fmt: skip
     """Deal ranges out again so that those of one group follow each other; return the number of each row's.
 
-    Each group has some of all times. What would overlap is moved behind the one before it; the last of a group is the one
-    without end, if any was.
+    Each group has some of all times. What would overlap is moved behind the one before it, or before the one behind it where it
+    would end later than all; the last of a group is the one without end, if any was.
 
     Args:
         codes: the number of each row's range; NULL: it has none.
@@ -167,8 +167,12 @@ def keep_apart(ranges: Ranges, codes: Codes, groups: NDArray[np.int64], rng: np.
     ascending = own[np.argsort(ranges.lows[own], kind="stable")]
     dealt = codes.copy()
     dealt[by_group[order]] = ascending
+    ends = ranges.highs[own]
+    latest = int(ends[ends != NO_END].max(initial=NULL))
     for begin, count in zip(begins.tolist(), counts.tolist(), strict=True):
-        _follow(ranges, dealt[by_group[begin : begin + count]])
+        chain = dealt[by_group[begin : begin + count]]
+        _follow(ranges, chain)
+        _end_by(ranges, chain, latest)
     return dealt
 
 
@@ -191,4 +195,16 @@ def _follow(ranges: Ranges, chain: Codes) -> None:
             highs[at] = NO_END
         # Ranges that have both their bounds must not meet.
         before = min(highs[at] + (ranges.granule if ranges.is_closed else 0), NO_END)
+    ranges.lows[chain], ranges.highs[chain] = lows, highs
+
+
+def _end_by(ranges: Ranges, chain: Codes, latest: int) -> None:
+    """Let ranges that follow each other end by a time, the last ones beside each other, as far as there is room."""
+    lows, highs = ranges.lows[chain].tolist(), ranges.highs[chain].tolist()
+    gap = ranges.granule if ranges.is_closed else 0
+    for at in reversed(range(len(chain))):
+        if latest < highs[at] < NO_END:
+            lows[at] = NULL if lows[at] == NULL else latest - (highs[at] - lows[at])
+            highs[at] = latest
+        latest = min(latest, lows[at] - gap)
     ranges.lows[chain], ranges.highs[chain] = lows, highs

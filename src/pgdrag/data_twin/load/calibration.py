@@ -334,7 +334,7 @@ class Calibration:
         Of several bounds that are right it is the middle one: as the load goes on, more rows lie between the present and the first.
         """
         # With other keys, which are tried with some constants, anything may be fitted.
-        plain = [x for x in tried if x.mode in ("asked", self._other)]
+        plain = [x for x in tried if x.mode in ("asked", self._other)] or [*tried]
         of = {x: some for x in constants if (some := [y for y in plain if self._constants(y) == x])}
         fitted = {x: self._fitted(some, tried) for x, some in of.items()}
         best = min(fitted, key=lambda x: fitted[x][0])

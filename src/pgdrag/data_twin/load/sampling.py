@@ -129,7 +129,7 @@ class _Maker(ParameterValues):
         needed = sorted({x for n in self.compared for x in self._not_null(n, main)})
         conditions = [*(f"({x}) IS NOT NULL" for x in needed), *self._constants(main)]
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        source = f"{self._base(main, root)}{self._joined(main)}{where}" if root else f"(SELECT generate_series(1, {CANDIDATES if self.lots else 1}) AS {ROW}) AS {main}"  # fmt: skip
+        source = f"{self._base(main, root)}{self._joined(main)}{where}" if root else f"(SELECT pg_catalog.generate_series(1, {CANDIDATES if self.lots else 1}) AS {ROW}) AS {main}"  # fmt: skip
         documents = [n for n in values if self._is_document(n)] if keys and not is_unique else []
         more = range(1, max((len(values[n]) for n in documents), default=1))
         alike = {x: f"PARTITION BY {', '.join(f'p{n}_{x}' for n in documents)}" for x in more}
