@@ -281,10 +281,11 @@ def test_a_workload_that_the_server_refuses_ends_the_run_on_all_hosts(
     run_id = place.begin(study_of("compare", max_pairs=10, precision=1e-9))
     with pytest.raises(UsageError, match=r'relation "orders" does not exist \(SQLSTATE 42P01\)'):
         place.lead(run_id)
-    found = place.journal.run(run_id)
-    assert found.status == "failed"
-    assert {x.outcome for x in found.results} == {Outcome.STALLED}
-    assert len(found.results) <= 2 * 3, "no host begins another pair after its first"
+    assert place.journal.run(run_id).status == "failed"
+    # A host may have answered first whose pair was begun before the design asked for it.
+    found = place.journal.results(run_id, has_ahead=True).values()
+    assert {x.outcome for x in found} == {Outcome.STALLED}
+    assert len(found) <= 2 * 3, "no host begins another pair after its first"
 
 
 @pytest.mark.parametrize(
