@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,13 +9,13 @@ import psycopg
 import pytest
 
 from conftest import newest
+from logged_load import LOGGED, load_running
 from pgdrag.capture.log.source import LogRequest
 from pgdrag.capture.twin import TwinCapture
 from pgdrag.data_twin.load import driving_load, prepare_load, preparing
 from pgdrag.data_twin.making import restore_rows
 from pgdrag.driver.connection_string import reach
 from pgdrag.driver.process import Driver, find_driver
-from pgdrag.errors import DriverError
 from pgdrag.model.load import LoadProfile
 from pgdrag.servers.cluster import Cluster
 from pgdrag.twins.model import Twin
@@ -58,17 +57,7 @@ def captured(cluster: Cluster) -> Twin:
     with cluster.connect(role=cluster.load_role) as connection:
         connection.execute(HOTEL.encode())
     job = pgbench_job((Script(name="books", weight=1, text=BOOKS),), scale=1, statements="prepared")
-    driver = Driver(find_driver())
-    with driver.driving(cluster.target, job, LOAD, seed=1, listen=lambda _: None) as driving:
-        driving.warm_up()
-
-        def measure() -> None:
-            try:
-                driving.measure()
-            except (DriverError, OSError, ValueError):
-                return
-
-        threading.Thread(target=measure, daemon=True).start()
+    with load_running(cluster, job, LOAD):
         log = LogRequest((Path(cluster.log_directory),))
         return TwinCapture(reach(cluster.conninfo()), log=log).run(5)
 
@@ -77,12 +66,7 @@ def test_what_is_booked_was_free(
     telling_version: str, new_cluster: Callable[[str], Cluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with new_cluster(telling_version) as cluster:
-        cluster.configure(
-            {
-                "fsync": "off", "autovacuum": "off", "shared_preload_libraries": "pg_stat_statements",
-                "log_destination": "csvlog", "log_min_duration_statement": "0",
-            }
-        )  # fmt: skip
+        cluster.configure(LOGGED)
         cluster.start()
         twin = captured(cluster)
     look = next(x for x in twin.workload.statements if "AS taken" in x.text)

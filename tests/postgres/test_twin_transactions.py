@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,13 +9,13 @@ import psycopg
 import pytest
 
 from conftest import newest
+from logged_load import LOGGED, load_running
 from pgdrag.capture.log.source import LogRequest
 from pgdrag.capture.twin import TwinCapture
 from pgdrag.data_twin.load import driving_load, prepare_load, preparing
 from pgdrag.data_twin.making import restore_rows
 from pgdrag.driver.connection_string import reach
 from pgdrag.driver.process import Driver, find_driver
-from pgdrag.errors import DriverError
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Measurement
 from pgdrag.servers.cluster import Cluster
@@ -95,35 +94,18 @@ CHECK = LoadProfile(connections=3, warm_up_s=0.2, measure_s=1.5, budget_s=20, mi
 def captured(telling_version: str, new_cluster: Callable[[str], Cluster]) -> Iterator[tuple[Twin, Twin]]:  # fmt: skip
     """Twins of the office at work: from its statistics alone, and with its log."""
     with new_cluster(telling_version) as cluster:
-        cluster.configure(
-            {
-                "fsync": "off", "autovacuum": "off", "shared_preload_libraries": "pg_stat_statements",
-                "log_destination": "csvlog", "log_min_duration_statement": "0",
-            }
-        )  # fmt: skip
+        cluster.configure(LOGGED)
         cluster.start()
         with cluster.connect() as connection:
             connection.execute("CREATE EXTENSION pg_stat_statements SCHEMA public")
         with cluster.connect(role=cluster.load_role) as connection:
             connection.execute(OFFICE.encode())
         job = pgbench_job(SCRIPTS, scale=1, statements="prepared")
-        driver = Driver(find_driver())
-        with driver.driving(cluster.target, job, LOAD, seed=1, listen=lambda _: None) as driving:
-            driving.warm_up()
-            thread = threading.Thread(target=measured, args=(driving.measure,), daemon=True)
-            thread.start()
+        with load_running(cluster, job, LOAD):
             server = reach(cluster.conninfo())
             logged = TwinCapture(server, log=LogRequest((Path(cluster.log_directory),))).run(2)
             plain = TwinCapture(server).run(2)
         yield plain, logged
-
-
-def measured(measure: Callable[[], Measurement]) -> None:
-    """Drive the load until the test has seen enough of it."""
-    try:
-        measure()
-    except (DriverError, OSError, ValueError):
-        return
 
 
 @pytest.fixture(scope="module", params=["statistics", "log"])
