@@ -63,7 +63,7 @@ def test_a_query_finds_a_row_in_as_many_transactions_as_it_found_rows() -> None:
     ],
     ids=["other rows", "no rows", "others call it", "few", "one kind", "many", "guessed", "loop", "twice", "not always"],
 )  # fmt: skip
-def test_where_it_may_be_chance_nothing_is_told(
+def test_no_outcome_is_guessed_where_chance_may_explain_the_counts(
     kinds: list[TransactionType], rows: int, calls: int
 ) -> None:
     assert found(kinds, rows=rows, calls=calls) == {}

@@ -43,8 +43,8 @@ def outcomes(
     """
     found = {}
     for number, one in known.items():
-        is_told = one.change.kind == "select" and one.types
-        callers = _callers(kinds, number) if is_told else {}
+        has_values = one.change.kind == "select" and one.types
+        callers = _callers(kinds, number) if has_values else {}
         finding = _finding(callers, one.wanted, at_once)
         if finding:
             found[number] = {at: at in finding for at in callers}

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from pgdrag.data_twin.load.conditions import Comparison, columns_of, parameters_of
-from pgdrag.data_twin.load.statements import Analysed, cast_type
+from pgdrag.data_twin.load.statements import Analysed, cast_type, literal
 from pgdrag.data_twin.load.sums import in_range, is_range, is_sum, solved
 from pgdrag.data_twin.load.written import (
     BASE_ROWS,
@@ -45,6 +45,20 @@ _KEYS = ("->", "->>", "#>", "#>>", "?", "?|", "?&")
 _PLAIN_QUERY = re.compile(r"\b(?:plainto|phraseto|websearch_to)_tsquery\b")
 _PREFIXES = (64, 12, 8, 6, 5, 4, 3, 2, 1)
 _AGGREGATES = re.compile(r"\b(?:sum|count|avg|min|max|array_agg|string_agg|bool_or|bool_and)\(")
+
+
+def by_lot(values: Sequence[tuple[str, float]], row: str, number: int) -> str:
+    """Return one of the values for each row, each as often as its share says.
+
+    Args:
+        row: the column of the rows' numbers.
+        number: the parameter's, so that several of a row are independent.
+    """
+    ends = [*itertools.accumulate(share for _, share in values)]
+    lot = f"pg_catalog.hashint8extended({row}, {number}) / 2.0 ^ 64 + 0.5"
+    texts = ", ".join(literal(value) for value, _ in values)
+    bounds = ", ".join(f"{end / ends[-1]:.6g}" for end in ends[:-1])
+    return f"(ARRAY[{texts}])[1 + pg_catalog.width_bucket({lot}, ARRAY[{bounds}]::float8[])]"
 
 
 class ParameterValues(WrittenValues):
@@ -87,15 +101,6 @@ class ParameterValues(WrittenValues):
         # Of a sum all parts come by lot, or it is solved for a row.
         parts = {n: parameters_of(self.compared[n].value) if n in self.compared else [] for n in found}  # fmt: skip
         return {n: x for n, x in found.items() if all(part in found for part in parts[n])}
-
-    def by_lot(self, number: int, main: str) -> str:
-        """Return a value by lot for each row, as often as the log has it."""
-        values = self.lots[number]
-        ends = [*itertools.accumulate(share for _, share in values)]
-        lot = f"pg_catalog.hashint8extended({main}.{ROW}, {number}) / 2.0 ^ 64 + 0.5"
-        texts = ", ".join(f"'{value}'" for value, _ in values)
-        bounds = ", ".join(f"{end / ends[-1]:.6g}" for end in ends[:-1])
-        return f"(ARRAY[{texts}])[1 + pg_catalog.width_bucket({lot}, ARRAY[{bounds}]::float8[])]"
 
     # --- values ---
 

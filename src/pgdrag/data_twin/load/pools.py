@@ -16,7 +16,7 @@ from pgdrag.data_twin.load.effort import ENTRIES_S, Effort, executions_within
 from pgdrag.data_twin.load.free import free_value
 from pgdrag.data_twin.load.fresh import Fresh, fresh_options
 from pgdrag.data_twin.load.growth import Growth
-from pgdrag.data_twin.load.parameters import RANGES
+from pgdrag.data_twin.load.parameters import RANGES, by_lot
 from pgdrag.data_twin.load.sampling import Sampled, sampled
 from pgdrag.data_twin.load.scripts import Sendable
 from pgdrag.data_twin.load.statements import Analysed, cast_type
@@ -237,27 +237,14 @@ def _make_asked(
         for x in usable:
             if x.number in free and sum(share for _, share in x.common) > _ALL_TOLD:
                 for table in (ASKED, _CANDIDATES):
-                    _spread(connection, table, drawn.column(x.number, 0), x.common)
+                    value = by_lot(x.common, "n", x.number)
+                    connection.execute(
+                        f"UPDATE {table} SET {drawn.column(x.number, 0)} = {value}".encode()
+                    )
     query = f"SELECT coalesce(sum(share), 0), (SELECT count(*) FROM {ASKED} WHERE NOT is_common) > 0 FROM (SELECT DISTINCT token, share FROM {ASKED} WHERE is_common) AS t"
     row = connection.execute(query.encode()).fetchone()
     assert row is not None, "an aggregate has a row"
     return min(float(row[0]), 1.0), bool(row[1])
-
-
-def _spread(
-    connection: psycopg.Connection[Any],
-    table: str,
-    column: str,
-    common: Sequence[tuple[str, float]],
-) -> None:
-    """Give candidates values by lot, each as often as told."""
-    ends = itertools.accumulate(share for _, share in common)
-    values = [(token, end) for (token, _), end in zip(common, ends, strict=True)]
-    connection.execute(
-        f"UPDATE {table} AS a SET {column} = (SELECT token FROM unnest(%s::text[], %s::float8[]) AS v (token, until) "
-        f"WHERE (pg_catalog.hashtextextended(%s, a.n) / 2.0 ^ 64 + 0.5) * %s <= until ORDER BY until LIMIT 1)".encode(),
-        ([x for x, _ in values], [x for _, x in values], column, values[-1][1]),
-    )
 
 
 def _told(one: Analysed, drawn: Sampled) -> set[int]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from pgdrag.data_twin.load.conditions import columns_of
 from pgdrag.data_twin.load.free import NUMERIC, free_value
-from pgdrag.data_twin.load.parameters import RANGES, ParameterValues, aliases_of
+from pgdrag.data_twin.load.parameters import RANGES, ParameterValues, aliases_of, by_lot
 from pgdrag.data_twin.load.statements import Analysed, Root, cast_type
 from pgdrag.data_twin.load.written import BASE_ROWS, ROW, TARGET
 from pgdrag.twins.ddl import quoted
@@ -151,7 +151,7 @@ class _Maker(ParameterValues):
     def _values(self, number: int, main: str, root: Root | None) -> list[str]:
         """Return what a parameter may be, at each level; nothing where no row and no log tells."""
         if number in self.lots:
-            found = [self.by_lot(number, main)]
+            found = [by_lot(self.lots[number], f"{main}.{ROW}", number)]
         elif root is not None and number in self.compared:
             found = self._compared(number, main)
         elif root is not None and number in self.assigned and self._column(number) is not None:
