@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
+import psycopg
+
 from benchmarks import benchbase, driver_job, go_tpc, population, tpcc
-from benchmarks.clients import Command, run_to_end
+from benchmarks.clients import BenchmarkError, Command, run_to_end
 from benchmarks.contest import Setting
 from benchmarks.peers import Missing
 from benchmarks.rounds import orders, paired_ratio
@@ -21,6 +23,8 @@ from benchmarks.stage import Stage, stage
 
 WAREHOUSES = 4
 DATABASE = "population"
+# Each of a warehouse's 30,000 customers begins with one row.
+FILLED = "SELECT count(*) / 30000 FROM history"
 ROUNDS = 2  # each lasts more than a minute, and the ratios are far from their goals
 OWN_S = 15.0
 GO_TPC_S = 35.0
@@ -69,11 +73,28 @@ def _round(
                 server.create_database(DATABASE)
                 server.execute("CHECKPOINT")
                 with loader.command(server) as command:
-                    took_s[name], _ = run_to_end(command, timeout_s=tpcc.LOAD_TIMEOUT_S)
+                    taken, output = run_to_end(command, timeout_s=tpcc.LOAD_TIMEOUT_S)
+                _expect_filled(server, loader.title, output)
+                took_s[name] = taken
     except KeyboardInterrupt:
         setting.is_interrupted = True
         raise _Interrupted from None
     return took_s
+
+
+def _expect_filled(server: Stage, title: str, output: str) -> None:
+    """Refuse a program that ends without an error, and without the rows.
+
+    Raises:
+        BenchmarkError: as said, also where there are no tables.
+    """
+    try:
+        filled = server.execute(FILLED, database=DATABASE)[0][0]
+    except psycopg.errors.UndefinedTable:
+        filled = 0
+    if filled != WAREHOUSES:
+        message = f"{title} filled {filled} of {WAREHOUSES} warehouses"
+        raise BenchmarkError(message, detail=output[-500:].strip())
 
 
 def _row(setting: Setting, loaders: dict[str, _Loader], name: str, goal: str) -> Row:

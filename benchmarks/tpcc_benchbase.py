@@ -17,8 +17,8 @@ from benchmarks.stage import Stage, stage
 LOAD_S = 15.0
 START_S = 5.0
 PAIRS = (
-    Pair("TPC-C", "pgdrag prepared", "BenchBase", ">= 1.10", "<= 0.65", work=tpcc.WORK),
-    Pair("TPC-C", "pgdrag pipelined", "BenchBase", ">= 1.75", "<= 0.18", work=tpcc.WORK),
+    Pair("TPC-C", "pgdrag prepared", "BenchBase", ">= 1.10", "<= 0.60", work=tpcc.WORK),
+    Pair("TPC-C", "pgdrag pipelined", "BenchBase", ">= 1.90", "<= 0.12", work=tpcc.WORK),
 )
 
 
