@@ -162,12 +162,13 @@ def fuzz(name: str, cases: int, longest_s: float, place: Path) -> Found:
             env={**os.environ, "TMPDIR": files},
         )
     said = done.stdout + done.stderr
-    ran = re.search(r"stat::number_of_executed_units: *(\d+)", said) or re.search(r"Done (\d+) runs", said)  # fmt: skip
+    # Atheris says how many there were at its end; one that was ended before has only said so on the way.
+    ran = re.findall(r"(?:stat::number_of_executed_units: *|Done |^#)(\d+)", said, re.MULTILINE)
     reached = re.findall(r"(?:cov|ft): (\d+)", said)
     words = "" if done.returncode == 0 else f"{shlex.join(command)}\n{said[-4_000:]}"
     return Found(
         name,
-        int(ran[1]) if ran else 0,
+        int(ran[-1]) if ran else 0,
         int(reached[-1]) if reached else 0,
         len(list(corpus.iterdir())),
         time.monotonic() - began_s,

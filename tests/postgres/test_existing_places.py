@@ -105,7 +105,7 @@ def test_what_a_killed_run_left_to_a_restart_is_undone_by_the_next_one_s_command
         assert wait_until(lambda: process.poll() is not None or _locks(cluster) == "80", 120)
     finally:
         tree = psutil.Process(process.pid).children(recursive=True)
-        guardians = [x for x in tree if any("_guardian_process" in y for y in x.cmdline())]
+        guardians = [x for x in tree if _is_guardian(x)]
         for each in (*guardians, process):
             each.kill()
         process.communicate()
@@ -116,6 +116,12 @@ def test_what_a_killed_run_left_to_a_restart_is_undone_by_the_next_one_s_command
     assert status == 0, err
     assert "was restarted" in err or "restored" in err
     assert _locks(cluster) == "64"
+
+
+def _is_guardian(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):  # a restart command's programs come and go
+        return any("_guardian_process" in x for x in process.cmdline())
+    return False
 
 
 def _locks(cluster: Cluster) -> str:
