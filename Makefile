@@ -164,13 +164,11 @@ $(VENV)/bin/pip:
 	@command -v cargo >/dev/null || { echo 'error: cargo is needed to build the load driver: https://rustup.rs'; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-# Builds the wheel, with the driver in it, and installs it: what is tested is what is shipped. Cargo begins at once, while pip
-# still fetches packages; when pip asks it for the driver, it waits for what is under way. Errors are told by pip's.
+# Builds the wheel, with the driver in it, and installs it: what is tested is what is shipped.
 BUILT_FROM := $(VENV)/bin/pip pyproject.toml constraints.txt THIRD-PARTY.txt Cargo.toml Cargo.lock $(SOURCES)
 define INSTALL
 @echo 'Building pgdrag and its load driver (a minute or two the first time) …'
-@cargo build --release --locked --quiet 2>/dev/null & trap "kill $$!; exit 130" INT TERM; \
-  $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 endef
 
 $(VENV)/installed: $(BUILT_FROM)
