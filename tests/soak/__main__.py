@@ -265,8 +265,9 @@ def soak(here: Place, length_s: float, record: Path | None) -> Soak:
         reader = Reader(_said(serve, "http://"))
         stack.enter_context(in_background(reader.work(run_id, ended)))
         found, has_enough = Soak(record), threading.Event()
-        # Ctrl-C ends it early, with what was seen until then.
-        signal.signal(signal.SIGINT, lambda *_: has_enough.set())
+        # Ctrl-C and SIGTERM end it early, with what was seen until then.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: has_enough.set())
         while (left_s := length_s - (time.monotonic() - found.began_s)) > 0:
             if has_enough.wait(min(LOOK_S, left_s)):
                 break
