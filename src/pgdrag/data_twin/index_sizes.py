@@ -29,6 +29,8 @@ SELECT nspname::text, relname::text, amname::text, pg_catalog.pg_relation_size(c
 _SMALL_BYTES, _LEAST_FILL, _MOST_FILL, _FILL = 16 * 8192, 10, 100, 90.0
 _SMALLER = 0.97  # of a B-tree
 _OTHER = 0.03  # of a GiST index: the logarithm of a ratio that is another size
+# PostgreSQL chooses at random among pages that a row fits equally well: a small index varies by several percent.
+_MOST_BUILDS = 5
 # One that is built with buffers is not sorted; without a cache for these, its rows are inserted one after the other.
 _ONE_BY_ONE = {"buffering": "on"}
 _NO_CACHE: LiteralString = "SET effective_cache_size = 1"
@@ -86,10 +88,13 @@ class _Index:
         """Build a GiST index of another size again, of rows that come one by one, and with as much room as deleted ones left."""
         if not _differ(size, wanted) or max(size, wanted) < _SMALL_BYTES:
             return
-        grown = self._build({**_ONE_BY_ONE, "fillfactor": str(_MOST_FILL)})
-        if wanted > grown and _differ(grown, wanted):
-            fullness = _within(_MOST_FILL * grown / wanted)
+        grown, fullness = float(size), _MOST_FILL
+        for _ in range(_MOST_BUILDS):
             grown = self._build({**_ONE_BY_ONE, "fillfactor": str(fullness)})
+            nearer = _within(fullness * grown / wanted)
+            if nearer == fullness or not _differ(grown, wanted):
+                break
+            fullness = nearer
         if abs(math.log(grown / wanted)) > abs(math.log(size / wanted)):
             self._build({})
 
