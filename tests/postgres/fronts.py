@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import shutil
 import ssl
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +78,7 @@ class Front:
         socket: of PostgreSQL.
         context: with which it speaks TLS; None: it refuses TLS, as somebody would who strips it.
         encrypted, plain: the sessions that have begun so; a request to cancel is none.
-        delay_s: how long what is said takes, in each direction.
+        delays_s: how long what is said in a session takes, one after the other and again from the first.
     """
 
     socket: Path
@@ -87,7 +88,7 @@ class Front:
     port: int = 0
     encrypted: int = 0
     plain: int = 0
-    delay_s: float = 0.0
+    delays_s: Sequence[float] = ()
 
     @contextlib.contextmanager
     def open(self) -> Iterator[Self]:
@@ -121,9 +122,8 @@ class Front:
                 self.plain += not is_encrypted
             there, back = await asyncio.open_unix_connection(self.socket)
             back.write(first)
-            await asyncio.gather(
-                _pump(reader, back, self.delay_s), _pump(there, writer, self.delay_s)
-            )
+            delays_s = itertools.cycle(self.delays_s or (0.0,))
+            await asyncio.gather(_pump(reader, back, delays_s), _pump(there, writer, delays_s))
 
     async def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         first = await reader.readexactly(8)
@@ -136,11 +136,12 @@ class Front:
         return await reader.readexactly(8)
 
 
-async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter, delay_s: float) -> None:
+async def _pump(
+    source: asyncio.StreamReader, sink: asyncio.StreamWriter, delays_s: Iterator[float]
+) -> None:
     with contextlib.suppress(OSError):
         while part := await source.read(1 << 16):
-            if delay_s:
-                await asyncio.sleep(delay_s)
+            await asyncio.sleep(next(delays_s))
             sink.write(part)
             await sink.drain()
     sink.close()

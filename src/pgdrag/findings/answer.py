@@ -69,8 +69,8 @@ def run_warnings(
     if suspect:
         limited = listed(suspect) if len(rungs) > 1 else "throughput"
         warnings.append(
-            f"the load driver may have limited {limited}; run on a quieter machine, or with more "
-            "driver threads"
+            f"the load driver or the network may have limited {limited}; a further warning says which, "
+            "and what helps"
         )
     return tuple(warnings)
 

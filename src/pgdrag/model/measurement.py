@@ -170,7 +170,7 @@ class DriverCost:
             arrival for which a client was free; None in closed loop.
         stall_us_p99, stall_us_max: how late a 10 ms timer of the event loop fired.
         round_trips: questions that were sent and answered, however many statements were in each.
-        round_trip_us: what a question takes that asks for nothing, before the load: the median.
+        round_trip_us: what a question takes that asks for nothing, before the load: the least of a few.
         busiest_thread_busy_s: how long the worker thread that did so most ran, or waited for a processor.
         processors: that it may use.
     """
