@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ ROOT = Path(__file__).parents[2]
 ONE_TARGET = Path(__file__).with_name("one_target.py")
 # Bytes that are sent on are small; a case that takes so long has found an endless loop, or nearly one.
 LONGEST_S, MOST_MB = 20, 2_000
+TELL_S = 60.0  # between two lines on how far a target is
 MEMORY = Path("/dev/shm")
 # What cargo-fuzz asks of the compiler, but for its sanitizers: they need another one, and find what safe Rust has not.
 COVERAGE = (
@@ -153,27 +155,48 @@ def fuzz(name: str, cases: int, longest_s: float, place: Path) -> Found:
     with tempfile.TemporaryDirectory(
         prefix="pgdrag-fuzz-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None
     ) as files:
-        done = subprocess.run(
+        status, said = _watch(
             command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            env={**os.environ, "TMPDIR": files},
+            {**os.environ, "TMPDIR": files},
+            lambda said: print(
+                f"{name:16} {_cases(said):>10,} of {cases:,} cases or more after {time.monotonic() - began_s:.0f} s",
+                flush=True,
+            ),
         )
-    said = done.stdout + done.stderr
-    # Atheris says how many there were at its end; one that was ended before has only said so on the way.
-    ran = re.findall(r"(?:stat::number_of_executed_units: *|Done |^#)(\d+)", said, re.MULTILINE)
     reached = re.findall(r"(?:cov|ft): (\d+)", said)
-    words = "" if done.returncode == 0 else f"{shlex.join(command)}\n{said[-4_000:]}"
+    words = "" if status == 0 else f"{shlex.join(command)}\n{said[-4_000:]}"
     return Found(
         name,
-        int(ran[-1]) if ran else 0,
+        _cases(said),
         int(reached[-1]) if reached else 0,
         len(list(corpus.iterdir())),
         time.monotonic() - began_s,
         words,
     )
+
+
+def _watch(
+    command: list[str], environment: dict[str, str], tell: Callable[[str], None]
+) -> tuple[int, str]:
+    """Run a program, tell now and then what it has written, and return its status and all that it wrote."""
+    with tempfile.TemporaryFile() as written:
+
+        def said() -> str:
+            # The program writes where this file stands, so that stays as it is.
+            return os.pread(written.fileno(), os.fstat(written.fileno()).st_size, 0).decode(errors="replace")  # fmt: skip
+
+        with subprocess.Popen(command, stdout=written, stderr=written, env=environment) as process:
+            while True:
+                try:
+                    return process.wait(TELL_S), said()
+                except subprocess.TimeoutExpired:
+                    tell(said())
+
+
+def _cases(said: str) -> int:
+    """Return how many cases a fuzzer has run: it says so as it doubles and, but for Atheris ended before, at its end."""
+    ran = re.findall(r"(?:stat::number_of_executed_units: *|Done |^#)(\d+)", said, re.MULTILINE)
+    return int(ran[-1]) if ran else 0
 
 
 def main() -> int:
