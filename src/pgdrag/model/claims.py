@@ -118,8 +118,10 @@ def all_claims() -> dict[str, type[StatedClaim]]:
 def _read(value: Any) -> StatedClaim:
     if isinstance(value, StatedClaim):
         return value
+    if not isinstance(value, Mapping):
+        raise ValueError("a claim has keys")
     given = {key: x for key, x in value.items() if key != "kind"}
-    kind = all_claims().get(value.get("kind", ""))
+    kind = all_claims().get(str(value.get("kind", "")))
     try:
         return UnknownClaim.model_validate(value) if kind is None else kind.model_validate(given)
     except ValidationError:  # an older pgdrag's, whose keys have changed

@@ -147,6 +147,8 @@ def _read(value: Any, info: ValidationInfo) -> DesignParameters:
         return value
     if (design := info.data.get("design")) is None:
         raise ValueError("there is no design that these could be of")
+    if not isinstance(value, Mapping):
+        raise ValueError("the parameters of a design have names")
     return stored_parameters(design, value)
 
 
