@@ -17,7 +17,9 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from random import Random
 
+from json_changes import changed_json
 from log_writing import csv_record, json_record
 from test_driver_contract import ARRIVALS, HELLO, WARM, counts, done, interval
 
@@ -68,12 +70,19 @@ class Target:
         read: any bytes.
         seeds: what it reads every day.
         longest: bytes of a case; longer ones only repeat.
+        head: bytes before JSON, if it is JSON.
     """
 
     name: str
     read: Callable[[bytes], object]
     seeds: Callable[[], Iterable[bytes]]
     longest: int = 4_096
+    head: int = 0
+
+    def change(self, content: bytes, draw: Random) -> bytes | None:
+        """Return other JSON, made of this; None: it is none."""
+        changed = changed_json(content[self.head :], draw)
+        return None if changed is None else content[: self.head] + changed
 
     def check(self, content: bytes) -> None:
         """Read it; what comes out of here is a bug."""
@@ -389,7 +398,7 @@ TARGETS = {
         Target("twin", _twin, _twins, longest=32_768),
         Target("observations", _observations, _observed, longest=32_768),
         Target("journal", _journal, _journals, longest=32_768),
-        Target("journal-content", _journal_content, _journal_contents),
+        Target("journal-content", _journal_content, _journal_contents, head=1),
         Target("live-file", _live, _live_files),
         Target("fleet-messages", _fleet_messages, _said_in_fleets, longest=8_192),
         Target("fleet-file", _fleet_file, _fleet_files),

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TextIO, get_args
+from typing import IO, Any, NamedTuple, TextIO, get_args
 
-from pydantic import ValidationError
+from pydantic import FiniteFloat, ValidationError
 
 from pgdrag.adapters import adapter_of
 from pgdrag.host.clock import CLOCK
@@ -224,8 +224,14 @@ class LiveReader:
         self._file = None
 
 
+class _Line(NamedTuple):
+    at_unix_s: FiniteFloat
+    kind: str
+    fields: Any
+
+
 def _read(line: bytes) -> tuple[float, Noted] | None:
-    with suppress(ValueError, TypeError, KeyError, ValidationError):
-        at_unix_s, kind, fields = json.loads(line)
-        return float(at_unix_s), adapter_of(_KINDS[kind]).validate_python(fields)
+    with suppress(KeyError, ValidationError):
+        at_unix_s, kind, fields = adapter_of(_Line).validate_json(line)
+        return at_unix_s, adapter_of(_KINDS[kind]).validate_python(fields)
     return None
