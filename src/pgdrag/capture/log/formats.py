@@ -187,7 +187,7 @@ class JsonLog(LogFormat):
             at_s = self._at_s(found["timestamp"][:23])
             texts = [str(found.get(key, "")) for key in _KEYS]
             session, pid, user, database, application, virtual, *rest = texts
-            query_id = int(found.get("query_id", 0))
+            query_id = int(str(found.get("query_id", 0)))
         except (
             ValueError,
             TypeError,
