@@ -32,8 +32,7 @@ def main() -> None:
             return changed if len(changed) <= longest else content
         return atheris.Mutate(content, longest)
 
-    # Without a bound that grows by itself: JSON that is cut off is none.
-    atheris.Setup([name, "-len_control=0", *options], target.check, custom_mutator=mutate)
+    atheris.Setup([name, *options], target.check, custom_mutator=mutate)
     # Where a journal is says nothing of what it has, and takes a tenth of the time.
     everywhere = dict.fromkeys(("network_file_system", "who_may_swap"), lambda _: None)
     with patch.multiple("pgdrag.journal._file", **everywhere):

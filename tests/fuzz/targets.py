@@ -26,6 +26,7 @@ from test_driver_contract import ARRIVALS, HELLO, WARM, counts, done, interval
 from observed import BEGAN, QUANTITIES, hasty, sample
 from pgdrag.agenda import expand
 from pgdrag.capture.log.formats import CsvLog, JsonLog, StderrLog
+from pgdrag.data_twin.load.mix import mix_of
 from pgdrag.driver.contract import DoneLine, IntervalLine, measurement_of, parse_line
 from pgdrag.errors import PgdragError
 from pgdrag.experiment import parse_experiment, shipped_files
@@ -55,6 +56,7 @@ from pgdrag.observations.stretch import read_stretch
 from pgdrag.servers.log_formats import FORMATS
 from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
 from pgdrag.twins.file import parse_twin
+from pgdrag.twins.words import PARTS, summary_lines
 
 TESTS = Path(__file__).parents[1]
 NAME = Path("/fuzzed/file.toml")
@@ -188,7 +190,10 @@ def _twin(content: bytes) -> None:
     # As it is, and as the document that a twin has inside: gzip's checksum lets no changed one through.
     for each in (content, gzip.compress(content, compresslevel=1, mtime=0)):
         with suppress(PgdragError):
-            parse_twin(each, NAME)
+            twin = parse_twin(each, NAME)
+            for words in (summary_lines(twin, len(each)), *(part(twin) for part in PARTS.values())):
+                list(words)
+            mix_of(twin)
 
 
 def _twins() -> Iterator[bytes]:

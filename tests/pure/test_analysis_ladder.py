@@ -339,7 +339,9 @@ def test_a_busy_driver_warns_of_its_rung_and_keeps_the_number():
     assert any("used 90 % of a processor" in warning for warning in baseline.warnings)
     assert first.get(DriverFinding) is not None
     assert not first.get(DriverFinding).is_suspect
-    assert any(x.startswith("the load driver or the network may have limited A0") for x in found.warnings)
+    assert any(
+        x.startswith("the load driver or the network may have limited A0") for x in found.warnings
+    )
 
 
 def test_repeats_of_the_baseline_give_the_noise_floor_and_widen_single_trials():

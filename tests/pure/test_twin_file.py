@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from pgdrag.twins.transactions import (
     TransactionShape,
 )
 
+CAPTURED = Path(__file__).parents[1] / "fuzz" / "corpus" / "twin" / "captured"
 SCHEMA = Schema(
     schemas=("shop",),
     sequences=(
@@ -121,6 +123,26 @@ def test_anything_else_is_refused_in_words(tmp_path: Path, content: bytes, words
     with pytest.raises(TwinError, match=r"shop\.twin: ") as found:
         read_twin(written(tmp_path, content))
     assert words in found.value.message
+
+
+@pytest.mark.parametrize(
+    ("part", "key", "value", "words"),
+    [
+        ("statistics.7", "most_common_shares", [0.5], "has a share"),
+        ("statistics.7", "element_shares", [], "has a share"),
+        ("relations.0", "bytes", 2**63, "less than"),
+        ("horizon", "gaps", [[5, 0.5], [1, 0]], "ascending order"),
+    ],
+)
+def test_what_contradicts_itself_is_refused_with_its_place(
+    tmp_path: Path, part: str, key: str, value: object, words: str
+) -> None:
+    document = json.loads(CAPTURED.read_text())
+    name, _, number = part.partition(".")
+    (document[name][int(number)] if number else document[name])[key] = value
+    content = gzip.compress(json.dumps(document).encode())
+    with pytest.raises(TwinError, match=f'"{part}.*{words}'):
+        read_twin(written(tmp_path, content))
 
 
 def test_a_small_file_that_unfolds_into_much_is_refused_in_words(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import json
 import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
-from itertools import pairwise
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -176,6 +175,8 @@ def _wrong(details: ErrorDetails) -> tuple[KeyPath, str]:
             return where[:-1], f'missing key "{key}"'
         case "unexpected_keyword_argument" | "extra_forbidden":
             return where, f'unknown key "{key}"'
+        case "value_error":
+            return where, f'"{key}": {details["ctx"]["error"]}'
     text = details["msg"]
     text = text.removeprefix("Input should ") if text.startswith("Input should ") else text.lower()
     return where, f'"{key}" must {text}'
@@ -183,16 +184,6 @@ def _wrong(details: ErrorDetails) -> tuple[KeyPath, str]:
 
 def _contradictions(found: HoldDistribution) -> Iterator[tuple[KeyPath, str]]:
     """Yield contradictions, with their place in the file."""
-    curves: list[tuple[KeyPath, Steps]] = [(("gaps",), found.gaps)]
-    curves += [(("kinds", x, "longer_than"), kind.longer_than) for x, kind in found.kinds.items()]
-    for where, steps in curves:
-        key = ".".join(map(str, where))
-        if any(a[0] >= b[0] for a, b in pairwise(steps)):
-            yield where, f'"{key}" must have its seconds in ascending order'
-        if any(a >= b for b, a in pairwise((1.0, *(share for _, share in steps)))):
-            yield where, f'"{key}" must have shares that descend from under 1'
-        if steps and steps[-1][1] != 0:
-            yield where, f'"{key}" must end with a share of 0: every hold ends'
     wrong = [number for number in found.at_once if not number.isdecimal()]
     if wrong:
         yield ("at_once", wrong[0]), f'"{wrong[0]}" in [at_once] is not a number of holders'

@@ -91,3 +91,9 @@ class ColumnStatistics:
     range_bounds: tuple[str, ...] = ()
     range_lengths: tuple[str, ...] = ()
     empty_share: Share | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.most_common) != len(self.most_common_shares):
+            raise ValueError("each of the most common values has a share")
+        if len(self.elements) > len(self.element_shares):
+            raise ValueError("each of the most common elements has a share")

@@ -11,9 +11,10 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 
 from pgdrag.adapters import adapter_of
 from pgdrag.errors import HoldsError
@@ -31,7 +32,22 @@ _Count = Annotated[int, Field(ge=0)]
 _Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Length = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Share = Annotated[float, Field(ge=0, le=1)]
-Steps = Annotated[tuple[tuple[_Length, _Share], ...], Field(max_length=1000)]
+
+
+def _falling(steps: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
+    if any(a >= b for (a, _), (b, _) in pairwise(steps)):
+        raise ValueError("the seconds must be in ascending order")
+    if any(a <= b for a, b in pairwise((1.0, *(share for _, share in steps)))):
+        raise ValueError("the shares must descend from under 1")
+    if steps and steps[-1][1] != 0:
+        raise ValueError("it must end with a share of 0: every hold ends")
+    return steps
+
+
+# Seconds, and the share that lasts longer: to where none does.
+Steps = Annotated[
+    tuple[tuple[_Length, _Share], ...], Field(max_length=1000), AfterValidator(_falling)
+]
 
 _STRICT = ConfigDict(extra="forbid", strict=True)
 
