@@ -94,7 +94,8 @@ def parse_twin(content: bytes, path: Path) -> Twin:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
-        raise TwinError(f'"{where}": {first["msg"].lower()}', path=path) from None
+        said = first["msg"].lower().removeprefix("value error, ")
+        raise TwinError(f'"{where}": {said}', path=path) from None
 
 
 def _unpacked(content: bytes, path: Path) -> bytes:
