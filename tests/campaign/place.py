@@ -329,8 +329,12 @@ class Place:
 
 
 @contextmanager
-def place(*, on_disk: bool) -> Iterator[Place]:
-    """Make a place, and take it away: on a disk of its own (a loop device), or in memory where there is plenty."""
+def place(*, on_disk: bool, home_mb: int = 64) -> Iterator[Place]:
+    """Make a place, and take it away: on a disk of its own (a loop device), or in memory where there is plenty.
+
+    Args:
+        home_mb: how much fits in the directory of the journal and the live files.
+    """
     roomy = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > DISK_BYTES
     parent = MEMORY if roomy and not on_disk else VAR
     directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
@@ -348,7 +352,7 @@ def place(*, on_disk: bool) -> Iterator[Place]:
             )
         if IS_ROOT:
             stack.enter_context(
-                _mounted("tmpfs", "size=64m,mode=0700", "pgdrag", directory / "home")
+                _mounted("tmpfs", f"size={home_mb}m,mode=0700", "pgdrag", directory / "home")
             )
         try:
             yield here

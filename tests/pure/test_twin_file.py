@@ -130,6 +130,7 @@ def test_anything_else_is_refused_in_words(tmp_path: Path, content: bytes, words
     [
         ("statistics.7", "most_common_shares", [0.5], "has a share"),
         ("statistics.7", "element_shares", [], "has a share"),
+        ("activity", "transaction_ages_s", [1, 2], "six quantiles"),
         ("relations.0", "bytes", 2**63, "less than"),
         ("horizon", "gaps", [[5, 0.5], [1, 0]], "ascending order"),
     ],

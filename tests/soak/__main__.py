@@ -48,6 +48,8 @@ MB_PER_TRIAL = 0.1
 MOST = {"on disk, MB": 1.2}
 # More trials than there is time for.
 RUNGS, REPLICATES = 20, 1000
+# A trial takes 42 kB of the journal, and an hour has some two thousand of them: enough for a day.
+HOME_MB = 2_000
 PAGES = ("", "start")
 
 
@@ -301,7 +303,7 @@ def main() -> int:
     options = parser.parse_args()
     if (length_s := 3600 * options.hours) < LEAST_S:
         parser.error(f"no trend is to be seen in less than {LEAST_S / 60:.0f} minutes")
-    with place(on_disk=False) as here:
+    with place(on_disk=False, home_mb=HOME_MB) as here:
         found = soak(here, length_s, options.record)
     console = Console(width=None if sys.stdout.isatty() else 140)
     return int(not print_summary(found, console))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from pgdrag.twins.fields import STRICT, Amount, Count
+from pgdrag.twins.fields import STRICT, Ages, Amount, Count
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,8 @@ class Activity:
     new_sessions: Count | None = None
     statements_per_transaction: Amount | None = None
     think_s: Amount | None = None
-    idle_ages_s: tuple[Amount, ...] = ()
-    transaction_ages_s: tuple[Amount, ...] = ()
+    idle_ages_s: Ages = ()
+    transaction_ages_s: Ages = ()
 
 
 def long_waiting(
