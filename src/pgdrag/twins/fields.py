@@ -20,6 +20,5 @@ def _six_or_none(ages_s: tuple[float, ...]) -> tuple[float, ...]:
     return ages_s
 
 
-Ages = Annotated[
-    tuple[Amount, ...], AfterValidator(_six_or_none)
-]  # quantiles 0.1, 0.25, 0.5, 0.75, 0.9 and 0.99
+# Quantiles 0.1, 0.25, 0.5, 0.75, 0.9 and 0.99.
+Ages = Annotated[tuple[Amount, ...], AfterValidator(_six_or_none)]
