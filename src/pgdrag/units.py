@@ -272,6 +272,10 @@ def _parse_typed(
 
 # --- for people to read --------------------------------------------------------------------
 
+LAST_UNIX_S = (
+    253_402_300_799  # of the year 9999, datetime's last: beyond it no moment can be written
+)
+
 
 def significant(number: float, digits: int = 6) -> float:
     """Return a number rounded to significant digits; files keep six of what was measured."""

@@ -20,9 +20,14 @@ def changed_json(content: bytes, draw: random.Random) -> bytes | None:
     documents = _documents(content)
     if not documents:
         return None
+    change_documents(documents, draw)
+    return b"\n".join(json.dumps(x, separators=(",", ":")).encode() for x in documents)
+
+
+def change_documents(documents: list[Any], draw: random.Random) -> None:
+    """Change one to three values, each of a list or an object, which may be the whole of a document."""
     for _ in range(draw.randint(1, 3)):
         _change(documents, draw)
-    return b"\n".join(json.dumps(x, separators=(",", ":")).encode() for x in documents)
 
 
 def _documents(content: bytes) -> list[Any]:
@@ -38,7 +43,6 @@ def _documents(content: bytes) -> list[Any]:
 
 
 def _change(documents: list[Any], draw: random.Random) -> None:
-    """Change a value of a list or an object, which may be the whole of a document."""
     containers = list(_containers(documents))
     within = draw.choice([x for x in containers if x])
     key = draw.choice(list(within)) if isinstance(within, dict) else draw.randrange(len(within))

@@ -21,11 +21,14 @@ from random import Random
 
 from json_changes import changed_json
 from log_writing import csv_record, json_record
+from sqlite_changes import changed_sqlite
 from test_driver_contract import ARRIVALS, HELLO, WARM, counts, done, interval
+from toml_changes import changed_toml
 
 from observed import BEGAN, QUANTITIES, hasty, sample
 from pgdrag.agenda import expand
 from pgdrag.capture.log.formats import CsvLog, JsonLog, StderrLog
+from pgdrag.cli.findings import findings_of
 from pgdrag.data_twin.load.mix import mix_of
 from pgdrag.driver.contract import DoneLine, IntervalLine, measurement_of, parse_line
 from pgdrag.errors import PgdragError
@@ -50,9 +53,21 @@ from pgdrag.journal import Journal
 from pgdrag.journal.live_file import LiveReader
 from pgdrag.model import Block, Host, Trial
 from pgdrag.model.events import PhaseStarted, ignore
+from pgdrag.model.observed import Stretch
 from pgdrag.model.recordings import Recordings, Series, StatementPlan
+from pgdrag.observations.export import export_tables
 from pgdrag.observations.store import ObservationWriter
-from pgdrag.observations.stretch import read_stretch
+from pgdrag.observations.stretch import read_stretch, statement_parts
+from pgdrag.report.html import render_html
+from pgdrag.report.json import render_json
+from pgdrag.report.markdown import render_markdown
+from pgdrag.report.stretch.formats import (
+    render_stretch_html,
+    render_stretch_json,
+    render_stretch_markdown,
+    stretch_terminal_text,
+)
+from pgdrag.report.stretch.text import render_stretch_text
 from pgdrag.servers.log_formats import FORMATS
 from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
 from pgdrag.twins.file import parse_twin
@@ -72,19 +87,14 @@ class Target:
         read: any bytes.
         seeds: what it reads every day.
         longest: bytes of a case; longer ones only repeat.
-        head: bytes before JSON, if it is JSON.
+        change: what makes other content of the same form of it; None: it does not have that form.
     """
 
     name: str
     read: Callable[[bytes], object]
     seeds: Callable[[], Iterable[bytes]]
     longest: int = 4_096
-    head: int = 0
-
-    def change(self, content: bytes, draw: Random) -> bytes | None:
-        """Return other JSON, made of this; None: it is none."""
-        changed = changed_json(content[self.head :], draw)
-        return None if changed is None else content[: self.head] + changed
+    change: Callable[[bytes, Random], bytes | None] = changed_json
 
     def check(self, content: bytes) -> None:
         """Read it; what comes out of here is a bug."""
@@ -218,8 +228,24 @@ _kept: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def _observations(content: bytes) -> None:
+    """A file, and one of what comes of it: which one, its bytes say."""
     path = _written("fuzzed.obs", content)
-    read_stretch(path)
+    stretch = read_stretch(path)
+
+    def export(stretch: Stretch) -> None:
+        with tempfile.TemporaryDirectory(dir=path.parent) as tables:
+            export_tables(path, stretch.began_unix_s, stretch.ended_unix_s, Path(tables), "csv")
+
+    shown: list[Callable[[Stretch], object]] = [
+        render_stretch_html,
+        render_stretch_markdown,
+        render_stretch_json,
+        render_stretch_text,
+        stretch_terminal_text,
+        lambda _: statement_parts(path, "shop", 1.0),
+        export,
+    ]
+    shown[zlib.crc32(content) % len(shown)](stretch)
 
 
 def _observed() -> Iterator[bytes]:
@@ -246,15 +272,17 @@ def _journal(content: bytes) -> None:
         path.with_name("journal.sqlite-wal").write_bytes(log)
     journal = Journal(path)
     try:
-        _read_all(journal)
+        _report_all(journal, content)
     finally:
         journal.close()
 
 
-def _read_all(journal: Journal) -> None:
+def _report_all(journal: Journal, content: bytes) -> None:
+    """Report each run in one of the forms: which one, a case's bytes say."""
+    render = (render_json, render_markdown, render_html)[zlib.crc32(content) % 3]
     for one in journal.summaries():
         journal.ended_trials(one.run_id, most=5)
-        journal.run(one.run_id)
+        render(findings_of(journal.run(one.run_id), journal))
 
 
 WAL_MARK = b"<the log follows>"
@@ -322,9 +350,14 @@ def _journal_content(content: bytes) -> None:
     journal._db.execute("BEGIN")
     try:
         journal._db.execute(f"UPDATE {table} SET {column} = ?", (value,))
-        _read_all(journal)
+        _report_all(journal, content)
     finally:
         journal._db.execute("ROLLBACK")
+
+
+def _changed_content(content: bytes, draw: Random) -> bytes | None:
+    changed = changed_json(content[1:], draw)
+    return None if changed is None else content[:1] + changed
 
 
 @cache
@@ -394,18 +427,18 @@ def _written(name: str, content: bytes | None) -> Path:
 TARGETS = {
     one.name: one
     for one in (
-        # Long ones take twice as much time for each case, and have the same kinds of lines.
-        Target("experiment", _experiment, _experiments, longest=2_048),
+        # Longer ones take more time for each case, and have the same kinds of lines.
+        Target("experiment", _experiment, _experiments, longest=4_608, change=changed_toml),
         Target("settings", _settings, _configurations, longest=2_048),
         Target("driver-lines", _driver_lines, _said_by_drivers),
         Target("server-log", _server_log, _logs),
         Target("captured-log", _captured_log, _logs),
         Target("twin", _twin, _twins, longest=32_768),
-        Target("observations", _observations, _observed, longest=32_768),
-        Target("journal", _journal, _journals, longest=32_768),
-        Target("journal-content", _journal_content, _journal_contents, head=1),
+        Target("observations", _observations, _observed, longest=32_768, change=changed_sqlite),
+        Target("journal", _journal, _journals, longest=32_768, change=changed_sqlite),
+        Target("journal-content", _journal_content, _journal_contents, change=_changed_content),
         Target("live-file", _live, _live_files),
         Target("fleet-messages", _fleet_messages, _said_in_fleets, longest=8_192),
-        Target("fleet-file", _fleet_file, _fleet_files),
+        Target("fleet-file", _fleet_file, _fleet_files, change=changed_toml),
     )
 }  # fmt: skip

@@ -5,6 +5,7 @@ import fcntl
 import itertools
 import json
 import os
+import re
 import sqlite3
 import struct
 import subprocess
@@ -20,6 +21,7 @@ from pydantic_core import to_jsonable_python
 from capabilities import needs_root
 from pgdrag.agenda import expand
 from pgdrag.errors import JournalError, StorageError
+from pgdrag.findings.find import find
 from pgdrag.journal import Journal
 from pgdrag.journal._base import unpacked
 from pgdrag.journal._file import SCHEMA
@@ -27,6 +29,7 @@ from pgdrag.model import Block, Host
 from pgdrag.model.load import BenchBaseRate, Closed, Pacing
 from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import Recordings, Series, StatementPlan
+from pgdrag.report.json import render_json
 from pgdrag.testing.simulated import SimulatedTrialRunner, Truth, simulated_ladder
 
 STUDY = simulated_ladder("a", "b", replicates=2)
@@ -388,7 +391,7 @@ def test_a_value_of_another_kind_in_any_column_is_read_or_told_in_words(journal:
     for table in ("run", "trial", "attempt", "sample", "exhibits"):
         with closing(sqlite3.connect(journal.path)) as db:
             columns = [name for _, name, *_ in db.execute(f"PRAGMA table_info({table})")]
-        for column, value in itertools.product(columns, ("words", b"\xff", None)):
+        for column, value in itertools.product(columns, ("words", b"\xff", None, 1e300)):
             # A connection that is not closed lives until the garbage collector finds it, and keeps the log of what
             # came after it beside the file.
             assert [x.name for x in journal.path.parent.iterdir()] == [journal.path.name]
@@ -402,10 +405,28 @@ def test_a_value_of_another_kind_in_any_column_is_read_or_told_in_words(journal:
                 try:
                     for one in opened.summaries():
                         opened.ended_trials(one.run_id, most=5)
-                        opened.run(one.run_id)
+                        render_json(find(opened.run(one.run_id)))
                 except JournalError:
                     told.add((table, column))
-    assert {("run", "run_id"), ("run", "started_unix_s"), ("sample", "committed")} <= told
+    assert {
+        ("run", "run_id"), ("run", "started_unix_s"), ("sample", "committed"), ("sample", "t_s"),
+    } <= told  # fmt: skip
+
+
+@pytest.mark.parametrize("number", ["1e200", "-1e999", "NaN", "9" * 400])
+def test_numbers_that_nobody_measures_are_told_before_anything_reckons_with_them(
+    journal: Journal, number: str
+) -> None:
+    run_id = begin(journal)
+    with closing(sqlite3.connect(journal.path, isolation_level=None)) as db:
+        (study,) = db.execute("SELECT study FROM run").fetchone()
+        changed = re.sub(r'"warm_up_s":[\d.]+', f'"warm_up_s":{number}', study)
+        assert changed != study
+        db.execute("UPDATE run SET study = ?", (changed,))
+    with pytest.raises(
+        JournalError, match=r"numbers that no pgdrag has written|could not read run"
+    ):
+        journal.run(run_id)
 
 
 @pytest.mark.parametrize(

@@ -395,6 +395,19 @@ def test_other_files_are_refused(path: Path, make: Callable[[Path], None], words
         "UPDATE value SET mean = 'many' WHERE quantity = 1",
         "UPDATE sample SET observed_s = 9e999",
         "UPDATE statement SET text = x'ff' WHERE id = 1",
+        # What would be a time beyond all calendars, a division by 0, or a unit without words.
+        "DELETE FROM file",
+        "UPDATE sample SET wall_unix_s = 1e12",
+        "UPDATE sample SET began_unix_s = -1",
+        "UPDATE sample SET ended_unix_s = began_unix_s",
+        "UPDATE sample SET observed_s = 0.0",
+        "UPDATE sample SET level = 9",
+        "UPDATE quantity SET unit = 'furlongs' WHERE id = 1",
+        "UPDATE value SET mean = 1e200 WHERE quantity = 1",
+        "UPDATE value SET known_s = -1.0 WHERE quantity = 1",
+        "UPDATE wait SET processes = -1.0",
+        "UPDATE statement_use SET wal_bytes = 9223372036854775807",
+        "UPDATE statement_use SET calls = -1",
     ],
 )
 def test_rows_that_contradict_each_other_are_refused(
@@ -406,6 +419,8 @@ def test_rows_that_contradict_each_other_are_refused(
     writer.close()
     with pytest.raises(ObservationsError, match="the file is damaged"):
         read(path)
+    with pytest.raises(ObservationsError, match="the file is damaged"):
+        ObservationWriter.append(path, most_bytes=LEAST_BYTES)
 
 
 def test_a_full_disk_is_an_error_and_the_file_stays_whole(

@@ -221,11 +221,11 @@ def test_tables_have_every_sample(
 
 
 ANY_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
-ANY_NUMBER = st.floats(0, 1e300)
+ANY_NUMBER = st.floats(0, 1e100)
 
 
 @settings(max_examples=25)
-@given(ANY_TEXT, ANY_TEXT, ANY_NUMBER, st.integers(0, 2**62), st.sampled_from(["csv", "parquet"]))
+@given(ANY_TEXT, ANY_TEXT, ANY_NUMBER, st.integers(0, 10**17), st.sampled_from(["csv", "parquet"]))
 def test_any_values_survive_a_table(
     tmp_path_factory: pytest.TempPathFactory,
     database: str,

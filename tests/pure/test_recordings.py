@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pytest
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from analysis_runs import result, run_of, rung
+from pgdrag.errors import JournalError
 from pgdrag.findings.find import find
 from pgdrag.findings.values import Findings
-from pgdrag.model.recordings import Event, Recording, Recordings, Stack, together
+from pgdrag.model.recordings import Event, Recording, Recordings, Stack, StatementPlan, together
 from pgdrag.report.document import Block, Paragraph
 from pgdrag.report.json import render_json
 from pgdrag.report.sections import Section
@@ -62,8 +63,23 @@ def test_recordings_of_a_plugin_that_is_gone_survive_being_written_again() -> No
 
 def test_values_of_another_form_are_refused_when_they_are_asked_for() -> None:
     found = Recordings.from_json({Temperature.key: [{"sensor": "cpu"}]})
-    with pytest.raises(ValidationError, match="celsius"):
+    with pytest.raises(JournalError, match="cannot be read") as raised:
         found.of(Temperature)
+    assert "celsius: Field required" in str(raised.value.detail)
+
+
+@pytest.mark.parametrize("celsius", [float("nan"), "1e999"])
+def test_a_number_that_is_not_finite_is_refused(celsius: float | str) -> None:
+    stored = {"sensor": "cpu", "celsius": celsius}
+    with pytest.raises(JournalError, match="cannot be read"):
+        Recordings.from_json({Temperature.key: [stored]}).of(Temperature)
+
+
+@pytest.mark.parametrize("plan", [{"Plans": 7}, {"Plans": ["a node"]}, {"Plans": [{"Plans": {}}]}])
+def test_a_plan_is_nodes_all_the_way_down(plan: dict[str, object]) -> None:
+    found = Recordings.from_json({StatementPlan.key: [{"query": "SELECT 1", "generic": plan}]})
+    with pytest.raises(JournalError, match="cannot be read"):
+        found.of(StatementPlan)
 
 
 def test_what_older_versions_stored_still_loads() -> None:

@@ -160,6 +160,10 @@ def test_a_spark_has_a_blank_where_nothing_is_known():
     assert spark([0, None, 7, 14], highest=14) == "▁ ▅█"
 
 
+def test_a_spark_has_its_lowest_level_below_0_and_a_blank_for_what_is_no_number():
+    assert spark([-5.0, -1e300, math.nan, 14], highest=14) == "▁▁ █"
+
+
 # --- the section
 
 

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from pgdrag.adapters import adapter_of
+from pgdrag.english import cut
 from pgdrag.errors import JournalError
 from pgdrag.host.machine_lock import measuring_pid
 from pgdrag.journal._file import explained, opened, unusable
+from pgdrag.units import LAST_UNIX_S
 
 RunStatus = Literal["running", "done", "interrupted", "failed"]
+# Numbers of rows, which SQLite holds to no range.
+LARGEST = 1e100
+Real = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
+UnixTime = Annotated[float, Field(ge=0, le=LAST_UNIX_S)]
 _T = TypeVar("_T")
 
 # Of one trial: a profile of hours has some MB.
@@ -76,14 +83,36 @@ def written(kind: type[Any], value: object) -> str:
     return adapter_of(kind).dump_json(value).decode()
 
 
-def read(kind: type[_T], text: str | bytes) -> _T:
+def read(kind: type[_T], text: str) -> _T:
+    """Return a value of JSON.
+
+    Raises:
+        ValidationError: it is of another kind.
+        JournalError: it has numbers that no pgdrag has written.
+    """
     from pgdrag.journal._older import of_today  # it knows the types of all that a run has
 
-    return of_today(adapter_of(kind).validate_json(text))
+    found = of_today(adapter_of(kind).validate_json(text))
+    shape = text.encode().translate(_SHAPE)
+    if any(x in shape for x in _PERHAPS_HUGE):
+        json.loads(text, parse_int=_number, parse_float=_number, parse_constant=_number)
+    return found
 
 
-def unpacked(packed: bytes) -> bytes:
-    """Return the unpacked content, with a limit: a foreign journal could expand to more than the memory."""
+# A quick look first: what is written without an exponent has 21 digits at most, and few have more.
+_SHAPE = bytes.maketrans(b"123456789E", b"000000000e")
+_PERHAPS_HUGE = (b"0" * 22, b"0e00", b"0e+00", b"NaN", b"Infinity")
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not abs(number) <= LARGEST:
+        raise JournalError("a journal has numbers that no pgdrag has written", detail=f"One is {cut(text, 30)}.")  # fmt: skip
+    return number
+
+
+def unpacked(packed: bytes) -> str:
+    """Return the unpacked text, with a limit: a foreign journal could expand to more than the memory."""
     unpacking = zlib.decompressobj()
     try:
         content = unpacking.decompress(packed, LARGEST_RECORDINGS_BYTES)
@@ -94,7 +123,10 @@ def unpacked(packed: bytes) -> bytes:
             "recordings of a trial are damaged",
             detail=f"They are not whole, or larger than {LARGEST_RECORDINGS_BYTES >> 20} MB.",
         )
-    return content
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise JournalError("recordings of a trial are damaged", detail=f"{error}.") from None
 
 
 def true_status(status: RunStatus, pid: int | None) -> RunStatus:

@@ -6,22 +6,24 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 from pydantic import ValidationError
 
 from pgdrag.errors import JournalError
 from pgdrag.host.machine_lock import measuring_pid
-from pgdrag.journal._base import read, true_status, unpacked, written
+from pgdrag.journal._base import Real, UnixTime, read, true_status, unpacked, written
 from pgdrag.journal.run_list import RUN_ID, RunList
 from pgdrag.model import Host, Outcome, Result, RunRecord, Study, UnderWay, WorkloadSpec
 from pgdrag.model.measurement import Sample
 from pgdrag.model.recordings import Recordings
 
 SAMPLE = ", ".join(one.name for one in fields(Sample))  # its columns have its fields' names
-_SAMPLE = tuple[tuple(get_type_hints(Sample)[one.name] for one in fields(Sample))]  # type: ignore[valid-type, misc]
-_RUN = tuple[str, str, str, str, int, float, float | None, str, int | None, int]
-_TRIAL_LINE = tuple[int, str, str, str, int | None, float | None]
+_BOUNDED: dict[Any, Any] = {float: Real, float | None: Real | None}
+_HINTS = [get_type_hints(Sample)[one.name] for one in fields(Sample)]
+_SAMPLE = tuple[tuple(_BOUNDED.get(hint, hint) for hint in _HINTS)]  # type: ignore[valid-type, misc]
+_RUN = tuple[str, str, str, str, int, UnixTime, UnixTime | None, str, int | None, int]
+_TRIAL_LINE = tuple[int, str, str, str, int | None, Real | None]
 
 # How many runs, and results of them, show how long trials take.
 _EXPERIENCE_RUNS, _EXPERIENCE_RESULTS = 6, 24
@@ -102,7 +104,8 @@ class JournalReading(RunList):
         )
         found = []
         for (text,) in rows:
-            with suppress(ValidationError):  # perhaps of another version: nothing depends on it
+            # Perhaps of another version: nothing depends on it.
+            with suppress(ValidationError, JournalError):
                 found.append(read(Result, text))
         return found
 
@@ -163,7 +166,7 @@ class JournalReading(RunList):
             "FROM attempt JOIN trial USING (run_id, number) "
             "WHERE run_id = ? ORDER BY attempt.started_unix_s DESC LIMIT 1",
             (run_id,),
-            kind=tuple[int, str, float | None, float],
+            kind=tuple[int, str, UnixTime | None, UnixTime],
         )
         for number, treatment, finished, started in rows:
             if finished is None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from pgdrag.journal._base import JournalFile, RunStatus, true_status
+from pgdrag.journal._base import JournalFile, RunStatus, UnixTime, true_status
 
 # An id names the file of a report; pgdrag gives no others.
 RUN_ID = re.compile(r"\w[\w.-]*")
 
-_SUMMARY = tuple[str, str, str, str, int | None, str, float, float | None, int, int]
+_SUMMARY = tuple[str, str, str, str, int | None, str, UnixTime, UnixTime | None, int, int]
 _LIKE = str.maketrans({x: f"\\{x}" for x in "\\%_"})
 
 

@@ -213,7 +213,7 @@ class Generator:
     @property
     def committed_per_s(self) -> float:
         """Committed transactions per second of its window."""
-        return self.committed / self.elapsed_s
+        return self.committed / self.elapsed_s if self.elapsed_s else 0.0
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,7 @@ class Measurement:
     @property
     def committed_per_s(self) -> float:
         """Committed transactions per second."""
-        return self.total.committed / self.elapsed_s
+        return self.total.committed / self.elapsed_s if self.elapsed_s else 0.0
 
     @property
     def busy_share(self) -> float | None:

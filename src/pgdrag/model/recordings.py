@@ -11,11 +11,12 @@ journal keeps each under its key, so nothing here needs to know it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from pgdrag.adapters import adapter_of
+from pgdrag.errors import JournalError
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
@@ -44,6 +45,8 @@ class Recording:
     """
 
     key: ClassVar[str]
+    # Read from a journal, numbers are finite, also those that somebody wrote as text.
+    __pydantic_config__: ClassVar[Mapping[str, object]] = {"allow_inf_nan": False}
 
 
 R = TypeVar("R", bound=Recording)
@@ -173,6 +176,17 @@ class StatementPlan(Recording):
     analyzed: Plan | None = None
     missing: str = ""
     transaction: str = ""
+
+    def __post_init__(self) -> None:
+        plans = (self.generic, self.custom, self.analyzed)
+        assert all(plan is None or _is_plan(plan) for plan in plans), self.query
+
+
+def _is_plan(node: object) -> bool:
+    if not isinstance(node, Mapping):
+        return False
+    below = node.get("Plans", [])
+    return isinstance(below, Sequence) and all(map(_is_plan, below))
 
 
 @dataclass(frozen=True)
@@ -349,7 +363,11 @@ class Recordings:
             self._by_key.setdefault(value.key, []).append(value)
 
     def of(self, kind: type[R]) -> tuple[R, ...]:
-        """Return the recordings of one kind, in the order in which they were recorded."""
+        """Return the recordings of one kind, in the order in which they were recorded.
+
+        Raises:
+            JournalError: they were read from a journal, and are not of this kind.
+        """
         stored = self._by_key.get(kind.key, [])
         if any(not isinstance(value, kind) for value in stored):
             stored = self._by_key[kind.key] = [_typed(kind, value) for value in stored]
@@ -431,4 +449,15 @@ def together(parts: Iterable[Recordings]) -> Recordings:
 def _typed(kind: type[R], value: Any) -> R:
     if isinstance(value, kind):
         return value
-    return adapter_of(kind).validate_python(value)
+    from pydantic import ValidationError
+
+    try:
+        return adapter_of(kind).validate_python(value)
+    except ValidationError as error:
+        found = error.errors(include_url=False)[0]
+        where = ".".join(map(str, (kind.key, *found["loc"])))
+        raise JournalError(
+            "recordings of a trial cannot be read",
+            detail=f"{where}: {found['msg']}.",
+            hint="Another version of pgdrag, or of a plug-in, may have written them.",
+        ) from None

@@ -97,6 +97,9 @@ class Claim:
     series: tuple[tuple[float, float], ...] = ()
     source: str = ""
 
+    def __post_init__(self) -> None:
+        assert self.speedup is None or self.speedup > 0, self.speedup
+
 
 @dataclass(frozen=True)
 class Rung:

@@ -10,14 +10,20 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 from pgdrag.english import capital
 from pgdrag.errors import ObservationsError, StorageError
 from pgdrag.host.mounts import network_file_system
 from pgdrag.host.process_alive import try_lock, wait_until
 from pgdrag.host.trusted_path import who_may_swap
+from pgdrag.model.observed import StatementTotals
+from pgdrag.model.recordings import SeriesUnit
+from pgdrag.observations.thinning import LEVELS
+from pgdrag.units import LAST_UNIX_S
 
 VERSION = 1
 _APPLICATION = 0x70676F62  # "pgob"
@@ -204,6 +210,7 @@ def open_to_write(path: Path) -> tuple[sqlite3.Connection, Locked]:
         try:
             db = _connection(path)
             _refuse_other_schema(db, path)
+            _refuse_other_values(db, path)
             _make_lasting(db)
         except BaseException:
             lock.release()
@@ -298,16 +305,19 @@ def _refuse_other_schema(db: sqlite3.Connection, path: Path) -> None:
 
 
 def _refuse_other_values(db: sqlite3.Connection, path: Path) -> None:
-    """Refuse what no pgdrag has written: SQLite itself holds a damaged row to no type, and to no other row."""
+    """Refuse what no pgdrag has written: SQLite itself holds a row to no type, no other row and no range."""
     tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     for table in tables:
         columns = db.execute(f"PRAGMA table_info({table})").fetchall()
         wrong = [_is_wrong(name, type_, has_value) for _, name, type_, has_value, *_ in columns]
         wrong += [f"{x} NOT IN (SELECT id FROM {y})" for x, y in _NAMED_BY.get(table, {}).items()]
+        wrong += _IMPOSSIBLE.get(table, ())
         if db.execute(
             f"SELECT EXISTS (SELECT 1 FROM {table} WHERE {' OR '.join(wrong)})"
         ).fetchone()[0]:
             raise ObservationsError("the file is damaged", path=path, detail=f"Table {table} has values of another kind.")  # fmt: skip
+    if db.execute("SELECT count(*) FROM file").fetchone()[0] != 1:
+        raise ObservationsError("the file is damaged", path=path, detail="It does not say once when it was begun.")  # fmt: skip
 
 
 _NAMED_BY = {
@@ -315,13 +325,25 @@ _NAMED_BY = {
     "wait": {"wait_name": "wait_name"},
     "statement_use": {"statement": "statement"},
 }
+_IMPOSSIBLE = {
+    "quantity": [f"unit NOT IN ({', '.join(map(repr, get_args(SeriesUnit)))})"],
+    "sample": ["ended_unix_s <= began_unix_s", "observed_s < 1e-6", f"level NOT BETWEEN 0 AND {LEVELS - 1}"],
+    "value": ["known_s < 0"],
+    "wait": ["processes < 0"],
+    "statement_use": [f"{x.name} < 0" for x in fields(StatementTotals)],
+    "event": ["ended_unix_s < began_unix_s"],
+}  # fmt: skip
+# Sums of what a server may show, however large and long, are numbers still.
+_MOST = {"INTEGER": "1e17", "REAL": "1e100"}
 
 
 def _is_wrong(column: str, type_: str, has_value: int) -> str:
-    """Return SQL that is true where a column has a value of another type than its own, or one that is not finite."""
+    """Return SQL that is true where a column has a value of another type than its own, or out of all proportion."""
     wrong = f"typeof({column}) <> '{type_.lower()}'"
-    if type_ == "REAL":
-        wrong = f"({wrong} OR abs({column}) > 1e300)"
+    if column.endswith("_unix_s"):
+        wrong = f"({wrong} OR {column} NOT BETWEEN 0 AND {LAST_UNIX_S})"
+    elif type_ in _MOST:
+        wrong = f"({wrong} OR {column} NOT BETWEEN -{_MOST[type_]} AND {_MOST[type_]})"
     is_key = type_ == "INTEGER" and column == "id"
     return wrong if has_value or is_key else f"({column} IS NOT NULL AND {wrong})"
 

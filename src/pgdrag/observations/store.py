@@ -422,7 +422,8 @@ def _samples(
     db: sqlite3.Connection, where: str, parameters: tuple[float, ...]
 ) -> Iterator[tuple[int, Sample]]:
     """Yield samples with their numbers, in the order of time."""
-    names = dict(db.execute("SELECT id, name FROM quantity"))
+    # From the table, as `quantities` reads it: a damaged index may have other names.
+    names = dict(db.execute("SELECT id, name FROM quantity NOT INDEXED"))
     rows = db.execute(
         f"SELECT id, level, began_unix_s, ended_unix_s, observed_s, wall_unix_s FROM sample WHERE {where}"
         " ORDER BY began_unix_s",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from pgdrag.english import counted
@@ -37,7 +38,7 @@ def moment_words(at_s: float) -> str:
 
 
 def spark(values: Sequence[float | None], *, highest: float | None = None) -> str:
-    """Return values in at most 40 characters, the mean of neighbours in each; a blank where there is none.
+    """Return values in at most 40 characters, the mean of neighbours in each; a blank where there is none, and the lowest below 0.
 
     Args:
         highest: the value of the highest of the eight levels; by default the highest of the characters.
@@ -47,7 +48,7 @@ def spark(values: Sequence[float | None], *, highest: float | None = None) -> st
     means = [sum(part) / len(part) if part else None for part in parts]
     top = highest or max(_known(means), default=0.0) or 1.0
     return "".join(
-        " " if mean is None else _LEVELS[round(min(mean / top, 1.0) * (len(_LEVELS) - 1))]
+        " " if mean is None else _LEVELS[round(min(max(mean / top, 0.0), 1.0) * (len(_LEVELS) - 1))]
         for mean in means
     )
 
@@ -75,4 +76,4 @@ def panels_text(panels: tuple[Panel, ...]) -> str:
 
 
 def _known(values: Sequence[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
+    return [value for value in values if value is not None and math.isfinite(value)]
