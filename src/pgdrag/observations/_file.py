@@ -10,7 +10,6 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import get_args
@@ -20,7 +19,6 @@ from pgdrag.errors import ObservationsError, StorageError
 from pgdrag.host.mounts import network_file_system
 from pgdrag.host.process_alive import try_lock, wait_until
 from pgdrag.host.trusted_path import who_may_swap
-from pgdrag.model.observed import StatementTotals
 from pgdrag.model.recordings import SeriesUnit
 from pgdrag.observations.thinning import LEVELS
 from pgdrag.units import LAST_UNIX_S
@@ -328,24 +326,25 @@ _NAMED_BY = {
 _IMPOSSIBLE = {
     "quantity": [f"unit NOT IN ({', '.join(map(repr, get_args(SeriesUnit)))})"],
     "sample": ["ended_unix_s <= began_unix_s", "observed_s < 1e-6", f"level NOT BETWEEN 0 AND {LEVELS - 1}"],
-    "value": ["known_s < 0"],
-    "wait": ["processes < 0"],
-    "statement_use": [f"{x.name} < 0" for x in fields(StatementTotals)],
     "event": ["ended_unix_s < began_unix_s"],
 }  # fmt: skip
+_OF_ANY_SIGN = ("mean", "low", "high")
 # Sums of what a server may show, however large and long, are numbers still.
-_MOST = {"INTEGER": "1e17", "REAL": "1e100"}
+_MOST = {"INTEGER": str(10**17), "REAL": "1e100"}
 
 
 def _is_wrong(column: str, type_: str, has_value: int) -> str:
     """Return SQL that is true where a column has a value of another type than its own, or out of all proportion."""
-    wrong = f"typeof({column}) <> '{type_.lower()}'"
-    if column.endswith("_unix_s"):
-        wrong = f"({wrong} OR {column} NOT BETWEEN 0 AND {LAST_UNIX_S})"
-    elif type_ in _MOST:
-        wrong = f"({wrong} OR {column} NOT BETWEEN -{_MOST[type_]} AND {_MOST[type_]})"
-    is_key = type_ == "INTEGER" and column == "id"
-    return wrong if has_value or is_key else f"({column} IS NOT NULL AND {wrong})"
+    if type_ == "TEXT":
+        wrong = f"typeof({column}) <> 'text'"
+        return wrong if has_value else f"({column} IS NOT NULL AND {wrong})"
+    most = str(LAST_UNIX_S) if column.endswith("_unix_s") else _MOST[type_]
+    least = f"-{most}" if column in _OF_ANY_SIGN else "0"
+    # Of a text this is true, and of NULL it is NULL.
+    wrong = f"{column} NOT BETWEEN {least} AND {most}"
+    if type_ == "INTEGER":
+        return f"typeof({column}) <> 'integer' OR {wrong}"
+    return f"({wrong}) IS NOT FALSE" if has_value else wrong
 
 
 @cache
