@@ -8,11 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any, get_type_hints
 
-from pydantic import ValidationError
-
 from pgdrag.errors import JournalError
 from pgdrag.host.machine_lock import measuring_pid
-from pgdrag.journal._base import Real, UnixTime, read, true_status, unpacked, written
+from pgdrag.journal._base import Real, UnixTime, true_status, unpacked, written
 from pgdrag.journal.run_list import RUN_ID, RunList
 from pgdrag.model import Host, Outcome, Result, RunRecord, Study, UnderWay, WorkloadSpec
 from pgdrag.model.measurement import Sample
@@ -62,13 +60,13 @@ class JournalReading(RunList):
         newest = {number: (attempt, text) for number, attempt, text in rows}
         found = {}
         for number, (attempt, text) in newest.items():
-            result = read(Result, text)
+            result = self._read(Result, text, run_id)
             of_attempt = "WHERE run_id = ? AND number = ? AND attempt = ?"
             key = (run_id, number, attempt)
             exhibits = f"SELECT exhibits FROM exhibits {of_attempt}"
             packs = self._rows(exhibits, key, kind=tuple[bytes]) if has_recordings else ()
             for (packed,) in packs:
-                recordings = read(Recordings, unpacked(packed))
+                recordings = self._read(Recordings, unpacked(packed), run_id)
                 result = replace(result, recordings=recordings)
             if result.measurement is not None:
                 of_trial = f"SELECT {SAMPLE} FROM sample {of_attempt} ORDER BY sample"
@@ -87,7 +85,7 @@ class JournalReading(RunList):
         wanted = json.loads(written(WorkloadSpec, workload))
         rows = self._rows(
             """
-            SELECT result FROM attempt WHERE outcome = 'measured' AND run_id IN (
+            SELECT result, run_id FROM attempt WHERE outcome = 'measured' AND run_id IN (
                 SELECT run_id FROM run WHERE host = ?
                  ORDER BY json_extract(study, '$.workload.parameters') = ? DESC,
                           json_extract(study, '$.workload.kind') = ? DESC, started_unix_s DESC
@@ -103,10 +101,9 @@ class JournalReading(RunList):
             ),
         )
         found = []
-        for (text,) in rows:
-            # Perhaps of another version: nothing depends on it.
-            with suppress(ValidationError, JournalError):
-                found.append(read(Result, text))
+        for text, run_id in rows:
+            with suppress(JournalError):  # perhaps of another version: nothing depends on it
+                found.append(self._read(Result, text, run_id))
         return found
 
     def valid_results(self, run_id: str) -> dict[int, Result]:
@@ -137,27 +134,20 @@ class JournalReading(RunList):
             rows
         )
         status = true_status(status, pid)
-        try:
-            return RunRecord(
-                run_id=run_id,
-                study=read(Study, study),
-                host=read(Host, host),
-                server_version=version,
-                pgdrag_version=pgdrag_version,
-                seed=seed,
-                started_unix_s=started,
-                finished_unix_s=finished,
-                status=status,
-                results=tuple(self.results(run_id, has_recordings=has_recordings).values()),
-                planned_trials=planned,
-                under_way=self._under_way(run_id) if status == "running" else None,
-            )
-        except ValidationError as error:
-            raise JournalError(
-                f'could not read run "{run_id}" from {self.path}',
-                detail=str(error).splitlines()[0] + ".",
-                hint="Another version of pgdrag may have written it.",
-            ) from None
+        return RunRecord(
+            run_id=run_id,
+            study=self._read(Study, study, run_id),
+            host=self._read(Host, host, run_id),
+            server_version=version,
+            pgdrag_version=pgdrag_version,
+            seed=seed,
+            started_unix_s=started,
+            finished_unix_s=finished,
+            status=status,
+            results=tuple(self.results(run_id, has_recordings=has_recordings).values()),
+            planned_trials=planned,
+            under_way=self._under_way(run_id) if status == "running" else None,
+        )
 
     def _under_way(self, run_id: str) -> UnderWay | None:
         # What an earlier process was killed in has no end either.

@@ -8,11 +8,12 @@ import time
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from itertools import count
 from operator import attrgetter
 
 from pgdrag.errors import JournalError
-from pgdrag.journal._base import RunStatus, read, true_status, written
+from pgdrag.journal._base import RunStatus, true_status, written
 from pgdrag.journal._file import explained
 from pgdrag.journal._reading import SAMPLE, JournalReading
 from pgdrag.model import Host, Result, Study, Trial
@@ -129,6 +130,7 @@ class Journal(JournalReading):
         Returns:
             True; False where they are planned ahead, and the design has asked for others, which stay.
         """
+        read = partial(self._read, Trial, run_id=run_id)
         with self._transaction() as db:
             for trial in trials:
                 text = written(Trial, trial)
@@ -138,7 +140,7 @@ class Journal(JournalReading):
                     (run_id, trial.number),
                 ).fetchone()
                 # As values: an older pgdrag may have written it with other keys.
-                if row is not None and read(Trial, row[0]) == read(Trial, text):
+                if row is not None and read(row[0]) == read(text):
                     if row[1] and not is_ahead:
                         db.execute(
                             "UPDATE trial SET is_ahead = 0 WHERE run_id = ? AND number = ?",

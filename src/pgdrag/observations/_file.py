@@ -313,9 +313,14 @@ def _refuse_other_values(db: sqlite3.Connection, path: Path) -> None:
         if db.execute(
             f"SELECT EXISTS (SELECT 1 FROM {table} WHERE {' OR '.join(wrong)})"
         ).fetchone()[0]:
-            raise ObservationsError("the file is damaged", path=path, detail=f"Table {table} has values of another kind.")  # fmt: skip
+            raise _damaged(path, f"Table {table} has values that pgdrag never writes.")
     if db.execute("SELECT count(*) FROM file").fetchone()[0] != 1:
-        raise ObservationsError("the file is damaged", path=path, detail="It does not say once when it was begun.")  # fmt: skip
+        raise _damaged(path, "It does not say once when it was begun.")
+
+
+def _damaged(path: Path, how: str) -> ObservationsError:
+    hint = 'Use another copy of it, or record anew with "pgdrag observe".'
+    return ObservationsError("the file is damaged", path=path, detail=how, hint=hint)
 
 
 _NAMED_BY = {
