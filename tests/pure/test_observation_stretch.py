@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
@@ -136,6 +137,18 @@ def test_every_format_has_server_load_waits_statements_and_events(stretch: Stret
             "did not answer",
         ):
             assert words in text, text
+
+
+def test_waits_of_no_process_are_none_in_every_format(tmp_path: Path) -> None:
+    path = tmp_path / "idle.obs"
+    with_waits = sample(0)
+    idle = replace(with_waits, waits=dict.fromkeys(with_waits.waits, 0.0))
+    writer = hasty(ObservationWriter.create(path, began_unix_s=BEGAN, most_bytes=LEAST_BYTES))
+    writer.append_sample(idle, QUANTITIES)
+    writer.close()
+    stretch = read_stretch(path)
+    for render in (render_stretch_html, render_stretch_markdown, stretch_terminal_text, render_stretch_text):  # fmt: skip
+        assert "DataFileRead" not in render(stretch)
 
 
 def test_the_json_has_all_of_it(stretch: Stretch) -> None:

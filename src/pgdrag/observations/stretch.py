@@ -106,7 +106,7 @@ def read_stretch(path: Path, begin: str | None = None, end: str | None = None) -
             observed_s=observed_s,
             resolutions=tuple(_resolutions(intervals)),
             series=(*_wait_series(samples), *_series(samples, reader.quantities())),
-            waits=mean_waits(samples, observed_s),
+            waits={x: mean for x, mean in mean_waits(samples, observed_s).items() if mean},
             statements=leading(added_up(one.statements for one in samples), MOST_STATEMENTS),
             # What happened before the first sample began is what it began with.
             events=reader.events(reader.ended_before(began), ended),

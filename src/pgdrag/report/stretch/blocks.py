@@ -87,7 +87,7 @@ def _waits(stretch: Stretch) -> Iterator[Block]:
         kind: sum(n for x, n in stretch.waits.items() if x.backend_type == kind)
         for kind in {x.backend_type for x in stretch.waits}
     }
-    shown = [x for x, n in stretch.waits.items() if n > LEAST_SHARE * whole[x.backend_type]]
+    shown = [x for x, n in stretch.waits.items() if n >= LEAST_SHARE * whole[x.backend_type]]
     if not shown:
         return
     yield table_of(
