@@ -5,6 +5,7 @@ Making one takes milliseconds, as long as a small report: so it is made when it 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 T = TypeVar("T")
+# The `__pydantic_config__` of a type, and of all within it: what is read has no number that is not finite, not as text either.
+FINITE: Mapping[str, object] = {"allow_inf_nan": False}
 
 
 def adapter_of(kind: type[T]) -> TypeAdapter[T]:

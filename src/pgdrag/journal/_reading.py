@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
+
+from pydantic import Field
 
 from pgdrag.errors import JournalError
 from pgdrag.host.machine_lock import measuring_pid
@@ -18,8 +20,8 @@ from pgdrag.model.recordings import Recordings
 
 SAMPLE = ", ".join(one.name for one in fields(Sample))  # its columns have its fields' names
 _BOUNDED: dict[Any, Any] = {float: Real, float | None: Real | None}
-_HINTS = [get_type_hints(Sample)[one.name] for one in fields(Sample)]
-_SAMPLE = tuple[tuple(_BOUNDED.get(hint, hint) for hint in _HINTS)]  # type: ignore[valid-type, misc]
+_HINTS = get_type_hints(Sample) | {"duration_s": Annotated[Real, Field(gt=0)]}
+_SAMPLE = tuple[tuple(_BOUNDED.get(_HINTS[x.name], _HINTS[x.name]) for x in fields(Sample))]  # type: ignore[valid-type, misc]
 _RUN = tuple[str, str, str, str, int, UnixTime, UnixTime | None, str, int | None, int]
 _TRIAL_LINE = tuple[int, str, str, str, int | None, Real | None]
 

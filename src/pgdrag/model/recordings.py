@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
-from pgdrag.adapters import adapter_of
+from pgdrag.adapters import FINITE, adapter_of
 from pgdrag.errors import JournalError
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ class Recording:
     """
 
     key: ClassVar[str]
-    # Read from a journal, numbers are finite, also those that somebody wrote as text.
-    __pydantic_config__: ClassVar[Mapping[str, object]] = {"allow_inf_nan": False}
+    __pydantic_config__: ClassVar[Mapping[str, object]] = FINITE
 
 
 R = TypeVar("R", bound=Recording)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import ClassVar, Literal
 
+from pgdrag.adapters import FINITE
 from pgdrag.model.host import Host
 from pgdrag.model.load import LoadProfile
 from pgdrag.model.measurement import Measurement
@@ -153,6 +154,7 @@ class Result:
         machine: that host.
     """
 
+    __pydantic_config__: ClassVar[Mapping[str, object]] = FINITE
     trial: Trial
     outcome: Outcome
     started_unix_s: float

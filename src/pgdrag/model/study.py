@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import PlainSerializer, PlainValidator, ValidationInfo
 
+from pgdrag.adapters import FINITE
 from pgdrag.english import did_you_mean
 from pgdrag.errors import UsageError
 from pgdrag.model.claims import StatedClaim, StoredClaim
@@ -183,6 +184,7 @@ class Study:
         place: the server that it runs on, where that is one that exists; None: throw-away clusters.
     """
 
+    __pydantic_config__: ClassVar[Mapping[str, object]] = FINITE
     name: str
     title: str
     question: str
