@@ -226,20 +226,21 @@ def _median(observations: Sequence[Observation]) -> Observation:
 def _window_warnings(number: int, measured: Measurement) -> list[str]:
     """Warn of a window for how its transactions ended."""
     total, warnings = measured.total, []
-    if total.failed > FAILED_MATTERS * total.scheduled:
+    scheduled = max(total.scheduled, 1)
+    if total.failed > FAILED_MATTERS * scheduled:
         states = total.failed_by_sqlstate
         most = max(states, key=lambda state: states[state], default="unknown")
         messages = [text for _, state, text, _ in measured.errors if state == most and text]
         why = f" ({messages[0]})" if messages else ""
         warnings.append(
-            f"{percent_words(total.failed / total.scheduled)} of the transactions of trial {number} "
+            f"{percent_words(total.failed / scheduled)} of the transactions of trial {number} "
             f"failed, most often with SQLSTATE {most}{why}; the rate counts only those that committed: find "
             "out why the others failed"
         )
     lost = total.dropped + total.skipped
-    if lost > LOST_MATTERS * total.scheduled:
+    if lost > LOST_MATTERS * scheduled:
         warnings.append(
-            f"{percent_words(lost / total.scheduled)} of the arrivals of trial {number} were dropped or "
+            f"{percent_words(lost / scheduled)} of the arrivals of trial {number} were dropped or "
             "skipped: the server did not keep up, and the wait of those is in no latency; offer less, or "
             "read the throughput as what it can do"
         )
