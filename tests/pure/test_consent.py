@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pgdrag.cli.server_argument import require_consent
@@ -36,11 +38,21 @@ def test_what_is_a_risk_to_any_server_is_asked_for_on_any_server() -> None:
     require_consent(QUIET, PURPOSE, is_given=True, risk=RISK)
 
 
-def test_others_who_use_it_are_named_before_the_risk() -> None:
+def test_others_who_use_it_are_named_before_the_risk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Server, "looked_at_again", lambda server: server)
     with pytest.raises(UsageError) as found:
         require_consent(USED, PURPOSE, is_given=False, risk=RISK)
     assert "others seem to use" in found.value.message
     assert found.value.detail == f"W{RISK[1:]}."
+
+
+def test_a_session_whose_client_has_just_ended_is_nobodys_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The command before had ended, and its session on the server had not."""
+    looks = iter([replace(USED, other_sessions=1), QUIET])
+    monkeypatch.setattr(Server, "looked_at_again", lambda server: next(looks))
+    require_consent(USED, "run the load there", is_given=False)
 
 
 @pytest.mark.parametrize(

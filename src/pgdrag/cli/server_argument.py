@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -20,6 +21,7 @@ from pgdrag.paths import is_directory, is_file
 from pgdrag.units import format_duration
 
 LINE_EVERY_S = 10.0
+_PAUSES_S = (0.05, 0.15, 0.3, 0.6)  # the session of one look has to be gone before the next
 
 
 def named_server(
@@ -99,8 +101,9 @@ def require_consent(server: Server, purpose: str, *, is_given: bool, risk: str =
 
     Raises:
         UsageError: there is no terminal to ask on, or the answer was no.
+        ServerLost: the server does not answer any more.
     """
-    signs = " and ".join(server.production_signs)
+    signs = "" if is_given else " and ".join(_settled(server).production_signs)
     why = [f"others seem to use {server.name}: {signs}"] if signs else []
     why += [risk] if risk else []
     if is_given or not why:
@@ -111,6 +114,16 @@ def require_consent(server: Server, purpose: str, *, is_given: bool, risk: str =
         refusal=f"{why[0][:1].lower()}{why[0][1:]}",
         hint=f"Give --yes to {purpose} anyway.",
     )
+
+
+def _settled(server: Server) -> Server:
+    """Return a server as it is when it has no other session, or as it is after a second: a session whose client has just ended goes by itself."""
+    for pause_s in _PAUSES_S:
+        if not server.other_sessions:
+            break
+        time.sleep(pause_s)
+        server = server.looked_at_again()
+    return server
 
 
 @contextmanager
