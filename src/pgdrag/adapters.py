@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+    from pydantic import TypeAdapter, ValidationError
 
 T = TypeVar("T")
 # The `__pydantic_config__` of a type, and of all within it: what is read has no number that is not finite, not as text either.
@@ -21,6 +21,13 @@ def adapter_of(kind: type[T]) -> TypeAdapter[T]:
     """Return the adapter that reads and writes values of a type."""
     found: TypeAdapter[T] = _adapter(kind)  # type: ignore[arg-type]  # a class is hashable
     return found
+
+
+def first_mistake(error: ValidationError, *within: str) -> str:
+    """Return where the first value stands that an adapter refused, and why: `load.warm_up_s: Field required`."""
+    found = error.errors(include_url=False)[0]
+    where = ".".join(map(str, (*within, *found["loc"])))
+    return f"{where}: {found['msg']}" if where else found["msg"]
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 import tomllib
 from typing import Any
@@ -35,8 +34,6 @@ def _written(value: Any) -> str:
             return json.dumps(value, ensure_ascii=False)
         case bool():
             return str(value).lower()
-        case float():
-            return repr(value) if math.isfinite(value) else str(value)
         case None:
             return '""'  # TOML has none
         case _:  # numbers, dates

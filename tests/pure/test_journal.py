@@ -423,9 +423,7 @@ def test_numbers_that_nobody_measures_are_told_before_anything_reckons_with_them
         changed = re.sub(r'"warm_up_s":[\d.]+', f'"warm_up_s":{number}', study)
         assert changed != study
         db.execute("UPDATE run SET study = ?", (changed,))
-    with pytest.raises(
-        JournalError, match=r"numbers that no pgdrag has written|could not read run"
-    ):
+    with pytest.raises(JournalError, match="could not read run"):
         journal.run(run_id)
 
 

@@ -48,7 +48,7 @@ MB_PER_TRIAL = 0.1
 MOST = {"on disk, MB": 1.2}
 # More trials than there is time for.
 RUNGS, REPLICATES = 20, 1000
-# A trial takes 42 kB of the journal, and an hour has some two thousand of them: enough for a day.
+# A trial takes 42 kB of the journal, and an hour has some 3,400 of them: enough for half a day.
 HOME_MB = 2_000
 PAGES = ("", "start")
 

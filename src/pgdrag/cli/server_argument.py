@@ -103,10 +103,12 @@ def require_consent(server: Server, purpose: str, *, is_given: bool, risk: str =
         UsageError: there is no terminal to ask on, or the answer was no.
         ServerLost: the server does not answer any more.
     """
-    signs = "" if is_given else " and ".join(_settled(server).production_signs)
+    if is_given:
+        return
+    signs = " and ".join(_settled(server).production_signs)
     why = [f"others seem to use {server.name}: {signs}"] if signs else []
     why += [risk] if risk else []
-    if is_given or not why:
+    if not why:
         return
     ask(
         f"{capital(purpose)} anyway?",

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
-from pgdrag.adapters import adapter_of
+from pgdrag.adapters import adapter_of, first_mistake
 from pgdrag.english import cut
 from pgdrag.errors import JournalError
 from pgdrag.host.machine_lock import measuring_pid
@@ -74,8 +74,7 @@ class JournalFile:
             if any(x in shape for x in _PERHAPS_HUGE):
                 json.loads(text, parse_int=_number, parse_float=_number, parse_constant=_number)
         except ValidationError as error:
-            wrong = error.errors(include_url=False)[0]
-            why = f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"
+            why = first_mistake(error)
         except ValueError as error:
             why = str(error)
         else:

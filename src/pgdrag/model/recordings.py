@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
-from pgdrag.adapters import FINITE, adapter_of
+from pgdrag.adapters import FINITE, adapter_of, first_mistake
 from pgdrag.errors import JournalError
 
 if TYPE_CHECKING:
@@ -453,10 +453,8 @@ def _typed(kind: type[R], value: Any) -> R:
     try:
         return adapter_of(kind).validate_python(value)
     except ValidationError as error:
-        found = error.errors(include_url=False)[0]
-        where = ".".join(map(str, (kind.key, *found["loc"])))
         raise JournalError(
             "recordings of a trial cannot be read",
-            detail=f"{where}: {found['msg']}.",
+            detail=f"{first_mistake(error, kind.key)}.",
             hint="Another version of pgdrag, or of a plug-in, may have written them.",
         ) from None
